@@ -1,5 +1,5 @@
-// The one way a Zonda call reports failure: a closed list of codes and one sentence with the values.
-// SPDX-License-Identifier: Apache-2.0
+// The one way a Zonda call reports failure: a closed list of codes and one sentence with the
+// values. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
@@ -34,8 +34,8 @@ struct Error {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}        // NOLINT
-  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}    // NOLINT
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT
+  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT
 
   bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }

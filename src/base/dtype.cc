@@ -16,13 +16,13 @@ struct DTypeInfo {
 };
 
 constexpr std::array kTypes = {
-    DTypeInfo{DType::kFloat32, "float32", 4}, DTypeInfo{DType::kFloat16, "float16", 2},
+    DTypeInfo{DType::kFloat32, "float32", 4},   DTypeInfo{DType::kFloat16, "float16", 2},
     DTypeInfo{DType::kBFloat16, "bfloat16", 2}, DTypeInfo{DType::kFloat8E4M3, "fp8", 1},
-    DTypeInfo{DType::kInt8, "int8", 1}, DTypeInfo{DType::kUInt8, "uint8", 1},
-    DTypeInfo{DType::kInt16, "int16", 2}, DTypeInfo{DType::kInt32, "int32", 4},
-    DTypeInfo{DType::kInt64, "int64", 8}, DTypeInfo{DType::kUInt16, "uint16", 2},
-    DTypeInfo{DType::kUInt32, "uint32", 4}, DTypeInfo{DType::kUInt64, "uint64", 8},
-    DTypeInfo{DType::kFloat64, "float64", 8}, DTypeInfo{DType::kBool, "bool", 1},
+    DTypeInfo{DType::kInt8, "int8", 1},         DTypeInfo{DType::kUInt8, "uint8", 1},
+    DTypeInfo{DType::kInt16, "int16", 2},       DTypeInfo{DType::kInt32, "int32", 4},
+    DTypeInfo{DType::kInt64, "int64", 8},       DTypeInfo{DType::kUInt16, "uint16", 2},
+    DTypeInfo{DType::kUInt32, "uint32", 4},     DTypeInfo{DType::kUInt64, "uint64", 8},
+    DTypeInfo{DType::kFloat64, "float64", 8},   DTypeInfo{DType::kBool, "bool", 1},
 };
 
 const DTypeInfo& info(DType dtype) {

@@ -1,5 +1,5 @@
-// Constructors of Error with fmt's format strings, and CHECK for faults that only a programmer can cause.
-// SPDX-License-Identifier: Apache-2.0
+// Constructors of Error with fmt's format strings, and CHECK for faults that only a programmer can
+// cause. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <fmt/core.h>
@@ -47,9 +47,9 @@ Error internal_error(fmt::format_string<Args...> format, Args&&... args) {
 }  // namespace zonda
 
 // For invariants of our own code, in every build type; never for what a user or a file can cause.
-#define CHECK(condition)                                       \
-  do {                                                         \
-    if (!(condition)) [[unlikely]] {                           \
-      ::zonda::check_failed(__FILE__, __LINE__, #condition);   \
-    }                                                          \
+#define CHECK(condition)                                     \
+  do {                                                       \
+    if (!(condition)) [[unlikely]] {                         \
+      ::zonda::check_failed(__FILE__, __LINE__, #condition); \
+    }                                                        \
   } while (false)

@@ -12,13 +12,16 @@
 
 namespace zonda {
 
-// The whole file. kNotFound if it does not exist, kIo otherwise; both with path and the system's reason.
+// The whole file. kNotFound if it does not exist, kIo otherwise; both with path and the system's
+// reason.
 Result<std::string> read_file(const std::string& path);
 
-// Writes `path` through a temporary file beside it and a rename, so that readers see the old or the new content.
+// Writes `path` through a temporary file beside it and a rename, so that readers see the old or the
+// new content.
 Result<void> write_file(const std::string& path, std::string_view content);
 
-// A read-only mapping of a whole file; an empty file has an empty span. Move-only, unmapped by the destructor.
+// A read-only mapping of a whole file; an empty file has an empty span. Move-only, unmapped by the
+// destructor.
 class MappedFile {
  public:
   static Result<MappedFile> open(const std::string& path);
@@ -31,7 +34,8 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const std::string& path() const { return path_; }
-  // Tells the kernel that these bytes will not be read again soon, so that they stop counting as resident.
+  // Tells the kernel that these bytes will not be read again soon, so that they stop counting as
+  // resident.
   void release(size_t offset, size_t length) const;
 
  private:
@@ -40,11 +44,12 @@ class MappedFile {
   size_t size_ = 0;
 };
 
-// A folder that appears under its final name only when commit() succeeds; otherwise the destructor removes it.
+// A folder that appears under its final name only when commit() succeeds; otherwise the destructor
+// removes it.
 class StagedFolder {
  public:
-  // Creates "<final_path>.partial-<pid>". kInvalidArgument if final_path exists and is not an empty folder, unless
-  // `replace` (then commit() replaces it).
+  // Creates "<final_path>.partial-<pid>". kInvalidArgument if final_path exists and is not an empty
+  // folder, unless `replace` (then commit() replaces it).
   static Result<StagedFolder> create(const std::string& final_path, bool replace);
   StagedFolder(StagedFolder&& other) noexcept;
   StagedFolder& operator=(StagedFolder&& other) = delete;

@@ -15,6 +15,8 @@ Hash128 hash128(std::span<const std::byte> bytes, uint64_t seed) {
   return {hash.high64, hash.low64};
 }
 
-std::string to_hex(const Hash128& hash) { return fmt::format("{:016x}{:016x}", hash.high, hash.low); }
+std::string to_hex(const Hash128& hash) {
+  return fmt::format("{:016x}{:016x}", hash.high, hash.low);
+}
 
 }  // namespace zonda

@@ -1,5 +1,5 @@
-// xxHash 64 and 128 (github.com/Cyan4973/xxHash): checksums of files and keys of caches, not for security.
-// SPDX-License-Identifier: Apache-2.0
+// xxHash 64 and 128 (github.com/Cyan4973/xxHash): checksums of files and keys of caches, not for
+// security. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <compare>

@@ -1,5 +1,5 @@
-// The one door to JSON: strict parsing with limits, printing that never throws, typed field access with named errors.
-// SPDX-License-Identifier: Apache-2.0
+// The one door to JSON: strict parsing with limits, printing that never throws, typed field access
+// with named errors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -13,8 +13,8 @@ namespace zonda {
 using Json = nlohmann::json;
 using OrderedJson = nlohmann::ordered_json;  // keeps the order of keys
 
-// Refuses: syntax errors, invalid UTF-8, depth beyond 64, a repeated key, numbers out of range. `what` names the source
-// in messages (a file name, "request body").
+// Refuses: syntax errors, invalid UTF-8, depth beyond 64, a repeated key, numbers out of range.
+// `what` names the source in messages (a file name, "request body").
 Result<Json> parse_json(std::string_view text, std::string_view what);
 Result<OrderedJson> parse_ordered_json(std::string_view text, std::string_view what);
 // kNotFound / kIo if the file cannot be read.
