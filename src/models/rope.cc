@@ -50,15 +50,6 @@ std::vector<float> plain_frequencies(float base, int32_t dim) {
   return inv_freq;
 }
 
-// base' of dynamic NTK scaling for a sequence of `length` positions.
-float dynamic_base(const RopeConfig& rope, int64_t max_position, int64_t length) {
-  const double seq = static_cast<double>(std::max(length, max_position));
-  const double max = static_cast<double>(max_position);
-  const double dim = rope.rotary_dim;
-  const double ratio = static_cast<double>(rope.factor) * seq / max - (rope.factor - 1.0);
-  return static_cast<float>(rope.base * std::pow(ratio, dim / (dim - 2.0)));
-}
-
 std::vector<float> llama3_frequencies(const RopeConfig& rope) {
   std::vector<float> inv_freq = plain_frequencies(rope.base, rope.rotary_dim);
   const float old_length = static_cast<float>(rope.original_max_position_embeddings);
@@ -303,6 +294,7 @@ RopeFrequencies rope_frequencies(const RopeConfig& rope, int64_t max_position_em
                                  int64_t prompt_length) {
   switch (rope.scaling) {
     case RopeScaling::kNone:
+    case RopeScaling::kDynamic:
       return {plain_frequencies(rope.base, rope.rotary_dim), 1.0f};
     case RopeScaling::kLinear: {
       RopeFrequencies out{plain_frequencies(rope.base, rope.rotary_dim), 1.0f};
@@ -311,11 +303,6 @@ RopeFrequencies rope_frequencies(const RopeConfig& rope, int64_t max_position_em
       }
       return out;
     }
-    case RopeScaling::kDynamic:
-      return {plain_frequencies(
-                  dynamic_base(rope, rope.original_max_position_embeddings, prompt_length),
-                  rope.rotary_dim),
-              1.0f};
     case RopeScaling::kLlama3:
       return {llama3_frequencies(rope), 1.0f};
     case RopeScaling::kYarn:

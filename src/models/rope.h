@@ -38,8 +38,9 @@ struct RopeFrequencies {
 
 // Whether the frequencies depend on the length of the prompt (dynamic, longrope).
 bool depends_on_length(const RopeConfig& rope);
-// prompt_length matters only if depends_on_length(); it fixes the frequencies of a request at
-// admission.
+// For prompts of prompt_length positions, which matters for longrope alone. kDynamic: those of
+// prompts up to original_max_position_embeddings; the engine derives longer ones when a request is
+// admitted.
 RopeFrequencies rope_frequencies(const RopeConfig& rope, int64_t max_position_embeddings,
                                  int64_t prompt_length);
 
