@@ -1,14 +1,10 @@
-// Exponential and the activations built on it, in float; the vector headers beside give equal bits.
+// Exponential and the activations built on it, written once over a vector type: Scalar, Avx2 and
+// Avx512 (kernels/vector/) give equal bits.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <bit>
-#include <cmath>
-#include <cstdint>
+#include "kernels/vector/scalar.h"
 
-// exp_avx2.h and exp_avx512.h hold the same steps in the same order, and every multiply-add that is
-// fused here is fused there, so scalar and vector results are equal bit for bit. Everything is
-// `static` because these headers are compiled for several instruction sets in one program.
 namespace zonda::kernels {
 
 // Shared constants: e^x = 2^n * e^r, n = round(x / ln 2), |r| <= ln 2 / 2.
@@ -25,7 +21,7 @@ struct ExpConstants {
   static constexpr float kC4 = 4.166655615e-02f;
   static constexpr float kC5 = 8.363178931e-03f;
   static constexpr float kC6 = 1.392618404e-03f;
-  static constexpr int32_t kExponentOffset = 126;  // bias 127, minus the factor 2 taken at the end
+  static constexpr uint32_t kExponentOffset = 126;  // bias 127, minus the factor 2 taken at the end
 };
 
 struct TanhConstants {
@@ -44,51 +40,58 @@ struct GeluConstants {
 
 // e^x within 1 unit in the last place on [-86.5, 88.72]; 0 below, infinity above, NaN for NaN;
 // exactly 1 at 0.
-static inline float fast_exp(float x) {
+template <class V>
+typename V::F fast_exp(typename V::F x) {
   using K = ExpConstants;
-  if (x < K::kLowest) {
-    return 0.0f;
-  }
-  x = x > K::kHighest ? K::kHighest : x;
-  const float shifted = std::fma(x, K::kLog2E, K::kMagic);
-  const float n = shifted - K::kMagic;
-  float r = std::fma(-n, K::kLn2High, x);
-  r = std::fma(-n, K::kLn2Low, r);
-  float p = std::fma(r, K::kC6, K::kC5);
-  p = std::fma(r, p, K::kC4);
-  p = std::fma(r, p, K::kC3);
-  p = std::fma(r, p, K::kC2);
-  p = std::fma(r, p, 1.0f);
-  p = std::fma(r, p, 1.0f);
-  // The low bits of `shifted` are n; 2^(n - 1) is made by hand, since 2^128 has no bit pattern.
-  const uint32_t bits = std::bit_cast<uint32_t>(shifted) + uint32_t{K::kExponentOffset};
-  return p * std::bit_cast<float>(bits << 23) * 2.0f;
+  const auto magic = V::set1(K::kMagic);
+  const auto too_low = V::less(x, V::set1(K::kLowest));
+  const auto bounded = V::min(V::set1(K::kHighest), x);  // this operand order keeps a NaN
+  const auto shifted = V::fma(bounded, V::set1(K::kLog2E), magic);
+  const auto n = V::sub(shifted, magic);
+  auto r = V::fnma(n, V::set1(K::kLn2High), bounded);
+  r = V::fnma(n, V::set1(K::kLn2Low), r);
+  auto p = V::fma(r, V::set1(K::kC6), V::set1(K::kC5));
+  p = V::fma(r, p, V::set1(K::kC4));
+  p = V::fma(r, p, V::set1(K::kC3));
+  p = V::fma(r, p, V::set1(K::kC2));
+  p = V::fma(r, p, V::set1(1.0f));
+  p = V::fma(r, p, V::set1(1.0f));
+  // The low bits of `shifted` are n; 2^128 has no bit pattern, so the scale is 2^(n - 1), twice.
+  const auto scale = V::exponent_from_low_bits(shifted, K::kExponentOffset);
+  const auto y = V::mul(V::mul(p, scale), V::set1(2.0f));
+  return V::select(too_low, V::set1(0.0f), y);
 }
 
 // tanh x within 2 units in the last place.
-static inline float fast_tanh(float x) {
+template <class V>
+typename V::F fast_tanh(typename V::F x) {
   using K = TanhConstants;
-  const float magnitude = std::fabs(x);
-  if (magnitude < K::kSmall) {
-    const float u = x * x;
-    float p = std::fma(u, K::kT4, K::kT3);
-    p = std::fma(u, p, K::kT2);
-    p = std::fma(u, p, K::kT1);
-    p = std::fma(u, p, K::kT0);
-    return std::fma(x * u, p, x);
-  }
-  const float y = 1.0f - 2.0f / (fast_exp(magnitude + magnitude) + 1.0f);
-  return std::copysign(y, x);
+  const auto magnitude = V::abs(x);
+  const auto u = V::mul(x, x);
+  auto p = V::fma(u, V::set1(K::kT4), V::set1(K::kT3));
+  p = V::fma(u, p, V::set1(K::kT2));
+  p = V::fma(u, p, V::set1(K::kT1));
+  p = V::fma(u, p, V::set1(K::kT0));
+  const auto small = V::fma(V::mul(x, u), p, x);
+  const auto one = V::set1(1.0f);
+  const auto e = fast_exp<V>(V::add(magnitude, magnitude));
+  const auto large = V::sub(one, V::div(V::set1(2.0f), V::add(e, one)));
+  return V::select(V::less(magnitude, V::set1(K::kSmall)), small, V::copy_sign(large, x));
 }
 
 // x * sigmoid(x).
-static inline float silu(float x) { return x / (1.0f + fast_exp(-x)); }
+template <class V>
+typename V::F silu(typename V::F x) {
+  return V::div(x, V::add(V::set1(1.0f), fast_exp<V>(V::negate(x))));
+}
 
 // 0.5 x (1 + tanh(u)) with u = sqrt(2/pi) (x + 0.044715 x^3), which is x * sigmoid(2 u).
-static inline float gelu_tanh(float x) {
+template <class V>
+typename V::F gelu_tanh(typename V::F x) {
   using K = GeluConstants;
-  const float u = std::fma(x * x * x, K::kCubic, x);
-  return x / (1.0f + fast_exp(u * K::kMinusTwoRoot));
+  const auto u = V::fma(V::mul(V::mul(x, x), x), V::set1(K::kCubic), x);
+  const auto e = fast_exp<V>(V::mul(u, V::set1(K::kMinusTwoRoot)));
+  return V::div(x, V::add(V::set1(1.0f), e));
 }
 
 }  // namespace zonda::kernels
