@@ -1,0 +1,7 @@
+// Linear kernels of amx: the same as those of the level below.
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/gemm/cpu/linear_kernel.h"
+
+namespace zonda::kernels {
+TacticList linear_tactics_amx(WeightFormat format) { return linear_tactics_avx2(format); }
+}  // namespace zonda::kernels
