@@ -1,0 +1,77 @@
+// Which tactic computes a linear fastest on this device, for each range of tokens: measured, and
+// remembered in a cache. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "device/buffer.h"
+#include "engine/plan.h"
+
+namespace zonda::engine {
+
+struct TacticTime {
+  std::string tactic;
+  double seconds = 0.0;  // of one call; 0 if not measured
+};
+using BucketTimes = std::array<TacticTime, kBucketTokens.size()>;
+
+// The token count at which a bucket's tactics are compared.
+int64_t bucket_sample_tokens(int32_t bucket);
+
+// Results of earlier timings by device, weight type, epilogue and bucket; a JSON file.
+class TimingCache {
+ public:
+  // A missing file is an empty cache; an unreadable one is an error.
+  static Result<TimingCache> load(const std::string& path);
+  Result<void> save(const std::string& path) const;
+
+  const TacticTime* find(const std::string& key) const;
+  void put(const std::string& key, TacticTime time);
+  size_t size() const { return entries_.size(); }
+
+ private:
+  std::map<std::string, TacticTime> entries_;
+};
+
+// One linear to decide about: all packed copies of its type, so that repeated calls do not find
+// them in the cache.
+struct LinearSample {
+  kernels::PackedType packed;
+  kernels::Epilogue epilogue = kernels::Epilogue::kStore;
+  std::vector<const std::byte*> copies;
+};
+
+class TacticTimer {
+ public:
+  TacticTimer(device::Stream& stream, TimingCache& cache);
+
+  // The best tactic of every bucket up to max_tokens; later buckets take the last one measured.
+  Result<BucketTimes> choose(const LinearSample& sample, int64_t max_tokens);
+  int64_t measured() const { return measured_; }
+  int64_t from_cache() const { return from_cache_; }
+
+ private:
+  Result<void> reserve(const LinearSample& sample, int64_t tokens);
+  TacticTime fastest(const LinearSample& sample, int64_t tokens);
+  double time_tactic(const kernels::LinearTactic& tactic, const LinearSample& sample,
+                     int64_t tokens);
+
+  device::Stream& stream_;
+  TimingCache& cache_;
+  std::string fingerprint_;
+  device::Buffer x_;
+  device::Buffer y_;
+  device::Buffer workspace_;
+  int64_t measured_ = 0;
+  int64_t from_cache_ = 0;
+};
+
+// Default tactics of every bucket, without times.
+BucketTimes default_tactics(const kernels::PackedType& packed, device::CpuIsa isa);
+
+}  // namespace zonda::engine
