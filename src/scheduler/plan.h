@@ -62,7 +62,7 @@ struct SequenceResult {
 };
 
 // For each row in order, num_samples results with ascending sequence index. Results of requests
-// that were cancelled meanwhile may be left out.
+// and sequences that were cancelled meanwhile may be left out.
 struct StepResult {
   StepId step = 0;
   std::vector<SequenceResult> sequences;

@@ -84,16 +84,21 @@ void Scheduler::commit_row(const InFlightRow& row, ResultReader& results) {
 }
 
 void Scheduler::apply_result(Record& record, int32_t index, ResultReader& results) {
+  const SequenceKey key{record.request.id, index};
+  Sequence& sequence = record.at(index);
+  if (record.dropped[static_cast<size_t>(index)]) {
+    results.skip_if(key);
+    sequence.finish();
+    return;
+  }
   std::span<const int32_t> tokens;
   const SequenceResult& result = results.read(tokens);
-  CHECK(result.key == (SequenceKey{record.request.id, index}));
+  CHECK(result.key == key);
   CHECK(result.finished || result.num_tokens > 0);
-  Sequence& sequence = record.at(index);
   const int32_t limit = record.prompt_len + record.request.max_new_tokens;
   CHECK(sequence.num_tokens() + result.num_tokens <= limit);
   sequence.append(tokens);
-  if (result.finished || sequence.num_tokens() == limit ||
-      record.dropped[static_cast<size_t>(index)]) {
+  if (result.finished || sequence.num_tokens() == limit) {
     sequence.finish();
   }
 }
