@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "zonda/convert.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "base/error.h"
+#include "checkpoint/checkpoint.h"
+#include "convert/plan.h"
+#include "convert/rows.h"
+#include "convert/tokenizer_files.h"
+
+namespace zonda::convert {
+namespace {
+
+using checkpoint::CheckpointWriter;
+
+// Float values that one thread holds at a time, about.
+constexpr int64_t kJobValues = int64_t{1} << 20;
+
+// Some rows of one weight; a vector is one job.
+struct Job {
+  size_t weight = 0;
+  int64_t first_row = 0;
+  int64_t rows = 0;
+};
+
+std::vector<Job> make_jobs(const std::vector<PlannedWeight>& weights) {
+  std::vector<Job> jobs;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const WeightType& type = weights[i].type;
+    const int64_t step = std::max<int64_t>(1, kJobValues / std::max<int64_t>(1, type.cols));
+    for (int64_t row = 0; row < type.rows; row += step) {
+      jobs.push_back({i, row, std::min(step, type.rows - row)});
+    }
+  }
+  return jobs;
+}
+
+int64_t stored_bytes(const WeightType& type) {
+  return weight_data_bytes(type) + type.rows * type.groups() * (type.has_minimum ? 4 : 2);
+}
+
+// Runs all jobs on a few threads. Of several faults that of the first job counts.
+class Runner {
+ public:
+  Runner(const Source& source, const std::vector<PlannedWeight>& weights,
+         const ConvertOptions& options, CheckpointWriter& writer)
+      : source_(source),
+        weights_(weights),
+        options_(options),
+        writer_(writer),
+        jobs_(make_jobs(weights)),
+        left_(weights.size(), 0) {
+    for (const Job& job : jobs_) {
+      ++left_[job.weight];
+    }
+    progress_.weights_total = static_cast<int64_t>(weights.size());
+    for (const PlannedWeight& weight : weights) {
+      progress_.bytes_total += stored_bytes(weight.type);
+    }
+  }
+
+  Result<void> run() {
+    const auto cores = static_cast<int32_t>(std::thread::hardware_concurrency());
+    const int32_t wanted = options_.workers > 0 ? options_.workers : std::max(cores, 1);
+    const auto count = static_cast<int32_t>(std::min<size_t>(jobs_.size(), wanted));
+    {
+      std::vector<std::jthread> threads;
+      for (int32_t i = 1; i < count; ++i) {
+        threads.emplace_back([this] { work(); });
+      }
+      work();
+    }
+    if (fault_) {
+      return *fault_;
+    }
+    return {};
+  }
+
+ private:
+  void work() {
+    RowBuffer buffer;
+    while (!failed_) {
+      const size_t index = next_.fetch_add(1);
+      if (index >= jobs_.size()) {
+        return;
+      }
+      const Result<void> done = run_one(jobs_[index], buffer);
+      const std::lock_guard lock(mutex_);
+      if (!done.ok()) {
+        if (!fault_ || index < fault_job_) {
+          fault_ = done.error();
+          fault_job_ = index;
+        }
+        failed_ = true;
+        return;
+      }
+      finish(jobs_[index]);
+    }
+  }
+
+  Result<void> run_one(const Job& job, RowBuffer& buffer) {
+    const PlannedWeight& weight = weights_[job.weight];
+    if (weight.spec.kind == models::WeightKind::kVector) {
+      const Result<std::vector<float>> values = read_vector(source_, weight);
+      return values.ok() ? writer_.write_vector(weight.spec.name, *values) : values.error();
+    }
+    if (Result<void> done = buffer.fill(source_, weight, job.first_row, job.rows); !done.ok()) {
+      return done;
+    }
+    return writer_.write_rows(weight.spec.name, job.first_row, buffer.view());
+  }
+
+  // Under the lock.
+  void finish(const Job& job) {
+    if (--left_[job.weight] != 0) {
+      return;
+    }
+    const PlannedWeight& weight = weights_[job.weight];
+    for (const PlannedPart& part : weight.parts) {
+      source_.release(source_.part_name(part.part));
+    }
+    ++progress_.weights_done;
+    progress_.bytes_done += stored_bytes(weight.type);
+    progress_.weight = weight.spec.name;
+    if (options_.progress) {
+      options_.progress(progress_);
+    }
+  }
+
+  const Source& source_;
+  const std::vector<PlannedWeight>& weights_;
+  const ConvertOptions& options_;
+  CheckpointWriter& writer_;
+  const std::vector<Job> jobs_;
+  std::atomic<size_t> next_ = 0;
+  std::atomic<bool> failed_ = false;
+
+  std::mutex mutex_;          // guards what follows
+  std::vector<size_t> left_;  // jobs of each weight
+  ConvertProgress progress_;
+  std::optional<Error> fault_;
+  size_t fault_job_ = 0;
+};
+
+CheckpointWriter::Plan writer_plan(const std::vector<PlannedWeight>& weights) {
+  CheckpointWriter::Plan plan;
+  for (const PlannedWeight& weight : weights) {
+    if (weight.spec.kind == models::WeightKind::kVector) {
+      plan.add_vector(weight.spec.name, weight.spec.rows);
+    } else {
+      plan.add_weight(weight.spec.name, weight.type);
+    }
+  }
+  return plan;
+}
+
+ConvertReport make_report(const ConvertPlan& plan, const CheckpointWriter& writer) {
+  ConvertReport report;
+  report.architecture = plan.config.architecture;
+  report.dtype = dtype_name(plan.config.dtype);
+  report.quant_algo = plan.config.quantization.quant_algo;
+  report.weights = static_cast<int64_t>(plan.weights.size());
+  for (const PlannedWeight& weight : plan.weights) {
+    report.parameters += weight.type.rows * weight.type.cols;
+    for (const PlannedPart& part : weight.parts) {
+      report.source_bytes += static_cast<int64_t>(part.tensor.bytes.size());
+    }
+  }
+  report.checkpoint_bytes = static_cast<int64_t>(writer.weight_file_bytes());
+  return report;
+}
+
+}  // namespace
+
+Result<ConvertReport> convert_checkpoint(const ConvertOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  Result<Source> source = open_source(options.model_dir);
+  if (!source.ok()) {
+    return source.error();
+  }
+  const Result<ConvertPlan> plan = make_plan(*source, options);
+  if (!plan.ok()) {
+    return plan.error();
+  }
+  Result<CheckpointWriter> writer = CheckpointWriter::create(
+      options.output_dir, writer_plan(plan->weights), {.replace = options.replace});
+  if (!writer.ok()) {
+    return writer.error();
+  }
+  Result<std::vector<std::string>> files = write_text_files(*source, writer->staging_folder());
+  if (!files.ok()) {
+    return files.error();
+  }
+  if (Result<void> done = Runner(*source, plan->weights, options, *writer).run(); !done.ok()) {
+    return done.error();
+  }
+  ConvertReport report = make_report(*plan, *writer);
+  if (Result<void> done = writer->finish(models::to_checkpoint_json(plan->config)); !done.ok()) {
+    return done.error();
+  }
+  report.files = std::move(*files);
+  report.remarks = source->remarks;
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return report;
+}
+
+}  // namespace zonda::convert

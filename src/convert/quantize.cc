@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "convert/quantize.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/dtype.h"
+#include "base/error.h"
+
+namespace zonda::convert {
+namespace {
+
+// Clipping the extremes a little often lowers the error of the many.
+constexpr std::array kInt4Shrink = {1.0f, 0.95f, 0.90f, 0.85f};
+
+struct IntegerRange {
+  int low;
+  int high;
+};
+IntegerRange range_of(const WeightType& type) {
+  const bool bytes = type.format == WeightFormat::kInt8;
+  if (type.has_minimum) {
+    return {0, bytes ? 255 : 15};
+  }
+  return bytes ? IntegerRange{-128, 127} : IntegerRange{-8, 7};
+}
+
+float rounded(float scale) { return f16_to_float(float_to_f16(scale)); }
+
+int nearest(float value, float inverse_scale, const IntegerRange& range) {
+  const float q = std::nearbyint(value * inverse_scale);
+  return static_cast<int>(
+      std::clamp(q, static_cast<float>(range.low), static_cast<float>(range.high)));
+}
+
+float inverse(float scale) { return scale == 0.0f ? 0.0f : 1.0f / scale; }
+
+float squared_error(std::span<const float> values, float scale, const IntegerRange& range) {
+  const float inverse_scale = inverse(scale);
+  float sum = 0.0f;
+  for (const float value : values) {
+    const float difference =
+        value - scale * static_cast<float>(nearest(value, inverse_scale, range));
+    sum += difference * difference;
+  }
+  return sum;
+}
+
+// The value of largest magnitude, with its sign.
+float signed_extreme(std::span<const float> values) {
+  float extreme = 0.0f;
+  for (const float value : values) {
+    extreme = std::abs(value) > std::abs(extreme) ? value : extreme;
+  }
+  return extreme;
+}
+
+float symmetric_scale(std::span<const float> values, const WeightType& type) {
+  const float extreme = signed_extreme(values);
+  if (type.format == WeightFormat::kInt8) {
+    return rounded(std::abs(extreme) / 127.0f);
+  }
+  float best = rounded(extreme / -8.0f);
+  float best_error = squared_error(values, best, range_of(type));
+  for (const float base : {extreme / -8.0f, std::abs(extreme) / 7.0f}) {
+    for (const float shrink : kInt4Shrink) {
+      const float scale = rounded(base * shrink);
+      const float error = squared_error(values, scale, range_of(type));
+      if (error < best_error) {
+        best = scale;
+        best_error = error;
+      }
+    }
+  }
+  return best;
+}
+
+struct Affine {
+  float scale = 0.0f;
+  float minimum = 0.0f;
+};
+Affine affine(std::span<const float> values, const WeightType& type) {
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  const float minimum = rounded(*low);
+  const float steps = type.format == WeightFormat::kInt8 ? 255.0f : 15.0f;
+  // Halved first: the span of two finite values can overflow.
+  return {rounded((*high * 0.5f - minimum * 0.5f) / (steps * 0.5f)), minimum};
+}
+
+void store(const WeightType& type, int64_t col, int q, uint8_t* data) {
+  if (type.format == WeightFormat::kInt8) {
+    data[col] = static_cast<uint8_t>(q);
+    return;
+  }
+  const auto nibble = static_cast<uint8_t>(type.has_minimum ? q : q + 8);
+  uint8_t& byte = data[col / 2];
+  byte = col % 2 == 0 ? nibble : static_cast<uint8_t>(byte | (nibble << 4));
+}
+
+}  // namespace
+
+bool quantize_row(std::span<const float> values, const WeightType& type, const QuantizedRow& out) {
+  CHECK(is_quantized(type.format) && static_cast<int64_t>(values.size()) == type.cols);
+  const IntegerRange range = range_of(type);
+  const int64_t group_size = type.group_size == 0 ? type.cols : type.group_size;
+  for (int64_t group = 0; group < type.groups(); ++group) {
+    const int64_t begin = group * group_size;
+    const std::span<const float> part = values.subspan(
+        static_cast<size_t>(begin), static_cast<size_t>(std::min(group_size, type.cols - begin)));
+    const Affine fit =
+        type.has_minimum ? affine(part, type) : Affine{symmetric_scale(part, type), 0.0f};
+    if (!std::isfinite(fit.scale) || !std::isfinite(fit.minimum)) {
+      return false;
+    }
+    out.scales[group] = float_to_f16(fit.scale);
+    if (type.has_minimum) {
+      out.minima[group] = float_to_f16(fit.minimum);
+    }
+    const float inverse_scale = inverse(fit.scale);
+    for (size_t i = 0; i < part.size(); ++i) {
+      store(type, begin + static_cast<int64_t>(i),
+            nearest(part[i] - fit.minimum, inverse_scale, range), out.data);
+    }
+  }
+  return true;
+}
+
+}  // namespace zonda::convert
