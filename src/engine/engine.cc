@@ -83,6 +83,7 @@ struct Engine::State {
   std::span<const int32_t> selected;
   std::vector<int32_t> positions;       // [tokens]
   std::vector<int64_t> cache_slots;     // [tokens]
+  std::vector<int64_t> no_slots;        // [tokens] of -1: rotate without appending
   std::vector<int32_t> frequency_sets;  // [tokens]
   std::vector<kernels::AttentionRow> attention_rows;
 };

@@ -203,6 +203,14 @@ Result<int64_t> EngineFileWriter::append(std::span<const std::byte> bytes) {
   return offset;
 }
 
+Result<MappedFile> EngineFileWriter::map() const {
+  if (std::fflush(state_->file) != 0) {
+    return io_error("[engine] write {}: {}.", state_->path,
+                    std::error_code(errno, std::generic_category()).message());
+  }
+  return MappedFile::open(state_->path);
+}
+
 Result<int64_t> EngineFileWriter::finish(const EnginePlan& plan) {
   const std::string text = dump_json(plan_to_json(plan));
   Header header{};

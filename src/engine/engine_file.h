@@ -44,6 +44,8 @@ class EngineFileWriter {
   // Appends bytes at the next multiple of kWeightAlignment and returns their offset in the weights
   // section.
   Result<int64_t> append(std::span<const std::byte> bytes);
+  // Maps what append() has written so far; the weights section starts at kWeightAlignment.
+  Result<MappedFile> map() const;
   // Writes the plan and the header; the file is complete. Returns its size in bytes.
   Result<int64_t> finish(const EnginePlan& plan);
 
