@@ -92,8 +92,8 @@ std::string step_table(const engine::EnginePlan& plan, const engine::StepShape& 
 
 }  // namespace
 
-Result<PlanMeasurement> measure_plan(const std::string& folder, int32_t threads,
-                                     device::CpuIsa isa) {
+Result<PlanMeasurement> measure_plan(const std::string& folder, const engine::KvLayout& kv,
+                                     int32_t threads, device::CpuIsa isa) {
   PlanMeasurement out;
   {
     device::ThreadPool pool(threads);
