@@ -33,6 +33,9 @@ struct Avx2 {
 
   static M less(F a, F b) { return _mm256_cmp_ps(a, b, _CMP_LT_OQ); }
   static F select(M condition, F yes, F no) { return _mm256_blendv_ps(no, yes, condition); }
+  static M bit_set(F a, int bit) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(a), 31 - bit));
+  }
   static F exponent_from_low_bits(F a, uint32_t offset) {
     const __m256i bits =
         _mm256_add_epi32(_mm256_castps_si256(a), _mm256_set1_epi32(static_cast<int>(offset)));
@@ -62,6 +65,25 @@ struct Avx2 {
   static void store_f16(uint16_t* to, F a) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to),
                      _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  }
+
+  // The two 16-bit floats in each lane's bits.
+  static F low_bf16(F pairs) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(pairs), 16));
+  }
+  static F high_bf16(F pairs) {
+    return _mm256_and_ps(pairs, _mm256_castsi256_ps(_mm256_set1_epi32(-65536)));
+  }
+  static F low_f16(F pairs) {
+    const __m256i low = _mm256_and_si256(_mm256_castps_si256(pairs), _mm256_set1_epi32(0xffff));
+    return f16_from_low_halves(low);
+  }
+  static F high_f16(F pairs) {
+    return f16_from_low_halves(_mm256_srli_epi32(_mm256_castps_si256(pairs), 16));
+  }
+  static F f16_from_low_halves(__m256i halves) {
+    const __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(halves, halves), 0x08);
+    return _mm256_cvtph_ps(_mm256_castsi256_si128(packed));
   }
 
   // rows[i] lane j becomes rows[j] lane i.

@@ -33,6 +33,9 @@ struct Avx512 {
 
   static M less(F a, F b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
   static F select(M condition, F yes, F no) { return _mm512_mask_blend_ps(condition, no, yes); }
+  static M bit_set(F a, int bit) {
+    return _mm512_test_epi32_mask(_mm512_castps_si512(a), _mm512_set1_epi32(1 << bit));
+  }
   static F exponent_from_low_bits(F a, uint32_t offset) {
     const __m512i bits =
         _mm512_add_epi32(_mm512_castps_si512(a), _mm512_set1_epi32(static_cast<int>(offset)));
@@ -60,6 +63,21 @@ struct Avx512 {
   static void store_f16(uint16_t* to, F a) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
                         _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  }
+
+  // The two 16-bit floats in each lane's bits.
+  static F low_bf16(F pairs) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(pairs), 16));
+  }
+  static F high_bf16(F pairs) {
+    return _mm512_and_ps(pairs, _mm512_castsi512_ps(_mm512_set1_epi32(-65536)));
+  }
+  static F low_f16(F pairs) {
+    return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_castps_si512(pairs)));
+  }
+  static F high_f16(F pairs) {
+    return _mm512_cvtph_ps(
+        _mm512_cvtepi32_epi16(_mm512_srli_epi32(_mm512_castps_si512(pairs), 16)));
   }
 
   // rows[i] lane j becomes rows[j] lane i.

@@ -35,6 +35,7 @@ struct Scalar {
 
   static M less(F a, F b) { return a < b; }  // false for NaN
   static F select(M condition, F yes, F no) { return condition ? yes : no; }
+  static M bit_set(F a, int bit) { return (std::bit_cast<uint32_t>(a) >> bit & 1u) != 0; }
   // The float whose bit pattern is (bits of a + offset) * 2^23.
   static F exponent_from_low_bits(F a, uint32_t offset) {
     return std::bit_cast<float>((std::bit_cast<uint32_t>(a) + offset) << 23);

@@ -1,0 +1,53 @@
+// Sums over sixteen lanes whatever the register width, so that every instruction set adds in one
+// order. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+namespace zonda::kernels {
+
+// Element i of an array belongs to lane i mod 16; kRegisters registers of V hold the lanes in
+// order.
+template <class V>
+struct Lanes16 {
+  static constexpr int kLanes = 16;
+  static constexpr int kRegisters = kLanes / V::kLanes;
+  using F = typename V::F;
+
+  F reg[kRegisters];
+
+  static Lanes16 set1(float value) {
+    Lanes16 lanes;
+    for (F& r : lanes.reg) {
+      r = V::set1(value);
+    }
+    return lanes;
+  }
+
+  // Lane j + lane j + 8 for j < 8, then + 4, + 2, + 1.
+  float tree_sum() const {
+    alignas(64) float lane[kLanes];
+    for (int r = 0; r < kRegisters; ++r) {
+      V::store(lane + r * V::kLanes, reg[r]);
+    }
+    for (int half = kLanes / 2; half > 0; half /= 2) {
+      for (int j = 0; j < half; ++j) {
+        lane[j] += lane[j + half];
+      }
+    }
+    return lane[0];
+  }
+
+  // The largest lane; a NaN lane may or may not win.
+  float max() const {
+    alignas(64) float lane[kLanes];
+    for (int r = 0; r < kRegisters; ++r) {
+      V::store(lane + r * V::kLanes, reg[r]);
+    }
+    float largest = lane[0];
+    for (int j = 1; j < kLanes; ++j) {
+      largest = lane[j] > largest ? lane[j] : largest;
+    }
+    return largest;
+  }
+};
+
+}  // namespace zonda::kernels
