@@ -28,21 +28,38 @@ IntegerRange range_of(const WeightType& type) {
 
 float rounded(float scale) { return f16_to_float(float_to_f16(scale)); }
 
-int nearest(float value, float inverse_scale, const IntegerRange& range) {
-  const float q = std::nearbyint(value * inverse_scale);
-  return static_cast<int>(
-      std::clamp(q, static_cast<float>(range.low), static_cast<float>(range.high)));
+// The nearest integer of the range as a float, ties to even. Adding 1.5 * 2^23 leaves no fraction
+// bits for the magnitudes here; unlike nearbyint it is a plain vector instruction.
+float nearest(float value, float inverse_scale, const IntegerRange& range) {
+  constexpr float kRound = 12582912.0f;
+  const float q = std::clamp(value * inverse_scale, static_cast<float>(range.low),
+                             static_cast<float>(range.high));
+  return (q + kRound) - kRound;
 }
 
 float inverse(float scale) { return scale == 0.0f ? 0.0f : 1.0f / scale; }
 
+// Eight running sums: one order of adding on every machine, and lanes for vector instructions.
 float squared_error(std::span<const float> values, float scale, const IntegerRange& range) {
+  constexpr size_t kLanes = 8;
   const float inverse_scale = inverse(scale);
+  std::array<float, kLanes> sums{};
+  const auto add = [&](size_t lane, float value) {
+    const float difference = value - scale * nearest(value, inverse_scale, range);
+    sums[lane] += difference * difference;
+  };
+  const size_t whole = values.size() / kLanes * kLanes;
+  for (size_t i = 0; i < whole; i += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      add(lane, values[i + lane]);
+    }
+  }
+  for (size_t i = whole; i < values.size(); ++i) {
+    add(i - whole, values[i]);
+  }
   float sum = 0.0f;
-  for (const float value : values) {
-    const float difference =
-        value - scale * static_cast<float>(nearest(value, inverse_scale, range));
-    sum += difference * difference;
+  for (const float lane : sums) {
+    sum += lane;
   }
   return sum;
 }
@@ -120,7 +137,7 @@ bool quantize_row(std::span<const float> values, const WeightType& type, const Q
     const float inverse_scale = inverse(fit.scale);
     for (size_t i = 0; i < part.size(); ++i) {
       store(type, begin + static_cast<int64_t>(i),
-            nearest(part[i] - fit.minimum, inverse_scale, range), out.data);
+            static_cast<int>(nearest(part[i] - fit.minimum, inverse_scale, range)), out.data);
     }
   }
   return true;
