@@ -9,7 +9,6 @@
 namespace zonda::kernels {
 namespace {
 
-constexpr int64_t kManyTokens = int64_t{1} << 40;
 constexpr LinearTactic kReference[] = {{"reference", 1, kManyTokens, run_linear_reference}};
 
 TacticList vector_tactics(WeightFormat format, device::CpuIsa isa) {

@@ -11,12 +11,12 @@ namespace zonda::kernels {
 namespace {
 
 constexpr int64_t kChunkTokens = 512;
-// Panels x tokens whose sums a thread keeps: 128 KB.
+// Panels x tokens whose sums a thread keeps, 128 KB; rounding the tokens up to whole tiles at most
+// doubles them.
 constexpr int64_t kSumVectors = 2048;
-// A last tile may be up to kMaxTileTokens - 1 tokens short of the room it takes.
 constexpr int64_t kMaxTileTokens = 32;
-constexpr int64_t kMaxSetPanels = 16;
-constexpr int64_t kSumBytes = (kSumVectors + kMaxTileTokens * kMaxSetPanels) * kPanelRows * 4;
+constexpr int64_t kMaxPanels = 8;
+constexpr int64_t kSumBytes = 2 * kSumVectors * kPanelRows * 4;
 constexpr int64_t kUnpackBytes = 256 * 1024;
 // Up to this many values every thread quantises all activations itself, which saves a barrier.
 constexpr int64_t kOwnValues = 16 * 1024;
@@ -47,12 +47,11 @@ class LinearRun {
  public:
   LinearRun(const LinearKernel& kernel, const LinearParams& params, int threads)
       : kernel_(kernel), params_(params), threads_(threads), layout_(panel_layout(params.packed)) {
-    const int64_t pair = is_gated(params.epilogue) ? 2 : 1;
-    panel_unit_ = pair;
-    grain_ = std::lcm<int64_t>(kernel.panels, pair);
-    max_set_ = round_up(kernel.set_panels, grain_);
-    CHECK(max_set_ <= kMaxSetPanels && kernel.tile_tokens <= kMaxTileTokens);
-    chunk_tokens_ = std::min(kChunkTokens, kSumVectors / max_set_);
+    panel_unit_ = is_gated(params.epilogue) ? 2 : 1;
+    const int64_t grain = std::lcm<int64_t>(kernel.panels, panel_unit_);
+    chunk_tokens_ = std::min(kChunkTokens, kSumVectors / grain);
+    set_panels_ = kSumVectors / std::min(chunk_tokens_, params.num_tokens) / grain * grain;
+    CHECK(kernel.panels <= kMaxPanels && kernel.tile_tokens <= kMaxTileTokens);
     if (kernel.unpacks) {
       unpacked_ = is_quantized(params.packed.type.format) ? unpacked_int4_layout(params.packed)
                                                           : float_layout();
@@ -159,22 +158,25 @@ class LinearRun {
     if (begin == end) {
       return;
     }
-    // Sets of nearly equal size, so that the last one has enough read streams too.
-    const int64_t sets = (end - begin + max_set_ - 1) / max_set_;
-    const int64_t set = std::min(max_set_, round_up((end - begin + sets - 1) / sets, grain_));
-    for (int64_t panel = begin; panel < end; panel += set) {
-      run_set(chunk, panel, std::min(set, end - panel));
+    for (int64_t panel = begin; panel < end; panel += set_panels_) {
+      run_set(chunk, panel, std::min(set_panels_, end - panel));
     }
   }
 
+  // A set's sums stay in cache until all of k is done. Its panels are split into kernel.panels
+  // contiguous runs that are walked side by side: that many long read streams.
   void run_set(const Chunk& chunk, int64_t first_panel, int64_t panels) const {
     std::fill_n(chunk.sums, chunk.tiles * panels * chunk.tile_tokens * kPanelRows, 0.0f);
+    const int64_t runs = kernel_.panels;
+    const int64_t run = panels / runs;
     const int64_t k_end = layout_.k;
     for (int64_t k = 0; k < k_end; k += kernel_.k_block) {
-      const int64_t next = std::min(k + kernel_.k_block, k_end);
-      for (int64_t at = 0; at < panels; at += kernel_.panels) {
-        const int64_t count = std::min<int64_t>(kernel_.panels, panels - at);
-        accumulate(chunk, {first_panel, at, count, panels}, k, next);
+      const int64_t next = std::min(k_end, k + kernel_.k_block);
+      for (int64_t i = 0; i < run; ++i) {
+        accumulate(chunk, {first_panel, panels, i, runs, run}, k, next);
+      }
+      if (run * runs < panels) {
+        accumulate(chunk, {first_panel, panels, run * runs, panels - run * runs, 1}, k, next);
       }
     }
     for (int64_t tile = 0; tile < chunk.tiles; ++tile) {
@@ -192,26 +194,28 @@ class LinearRun {
     return chunk.sums + tile * panels * chunk.tile_tokens * kPanelRows;
   }
 
-  // Panels [first + at, first + at + count) of a set of `set` panels.
+  // Of the `set` panels from `first`: `count` panels from `at`, `step` apart.
   struct PanelSpan {
     int64_t first;
+    int64_t set;
     int64_t at;
     int64_t count;
-    int64_t set;
+    int64_t step;
   };
 
   void accumulate(const Chunk& chunk, const PanelSpan& span, int64_t k_begin, int64_t k_end) const {
     AccumulateArgs args;
     args.weights = params_.weights + (span.first + span.at) * layout_.panel_bytes;
-    args.panel_stride = layout_.panel_bytes;
+    args.panel_stride = span.step * layout_.panel_bytes;
     args.layout = &layout_;
     args.k_begin = k_begin;
     args.k_end = k_end;
     args.panels = static_cast<int>(span.count);
-    args.sums_stride = chunk.tile_tokens * kPanelRows;
+    const int64_t panel_sums = chunk.tile_tokens * kPanelRows;
+    args.sums_stride = span.step * panel_sums;
     if (kernel_.unpacks) {
       for (int64_t i = 0; i < span.count; ++i) {
-        kernel_.unpack({.panel = args.weights + i * layout_.panel_bytes,
+        kernel_.unpack({.panel = args.weights + i * args.panel_stride,
                         .from = &layout_,
                         .to = &unpacked_,
                         .k_begin = k_begin,
@@ -229,7 +233,7 @@ class LinearRun {
               ? reinterpret_cast<const std::byte*>(params_.x + chunk.first * params_.x_stride)
               : chunk.activations + tile * chunk.tile_stride;
       args.tokens = tokens_of(chunk, tile);
-      args.sums = tile_sums(chunk, tile, span.set) + span.at * args.sums_stride;
+      args.sums = tile_sums(chunk, tile, span.set) + span.at * panel_sums;
       kernel_.accumulate(args);
     }
   }
@@ -241,8 +245,7 @@ class LinearRun {
   PanelLayout unpacked_;
   int64_t panel_scratch_ = 0;
   int64_t panel_unit_ = 1;
-  int64_t grain_ = 1;
-  int64_t max_set_ = 1;
+  int64_t set_panels_ = 1;
   int64_t chunk_tokens_ = 0;
   bool own_ = false;
 };

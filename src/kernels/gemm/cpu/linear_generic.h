@@ -8,7 +8,8 @@
 //     split_high (q -> round-down((q + 8) / 16)) split_low (the rest, in [-8, 7])
 //   W 16 x 4 weight bytes: load_bytes low_nibbles high_nibbles
 //   A 4 activation bytes for all lanes: broadcast_bytes
-//   Acc sums of dot(): zero_acc dot add_acc (to I). kWide: int32 lanes without a limit; otherwise
+//   Acc sums of dot(): first_dot dot add_acc add_acc_planes (to I). kWide: int32 lanes without a
+//   limit; otherwise
 //     int16 lanes that hold the products of 32 k if every product is at most 255 * 8 in magnitude
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -168,47 +169,31 @@ template <class V, IntegerKind kKind, int N, int P>
   constexpr int kPlanes = planes_of<V>(kKind);
   constexpr int64_t kSlice = 4 * N * kPlanes;  // activation bytes of 4 k
   typename V::Acc acc[P][N][kPlanes];
-  for (int p = 0; p < P; ++p) {
-    for (int n = 0; n < N; ++n) {
-      for (int plane = 0; plane < kPlanes; ++plane) {
-        acc[p][n][plane] = V::start_acc(sums[p][n]);
-      }
-    }
-  }
-  const auto add_slice = [&](const typename V::W(&bytes)[P], const std::byte* slice)
+  const auto add_slice = [&](bool first, int p, const typename V::W& bytes, const std::byte* slice)
       __attribute__((always_inline)) {
     for (int n = 0; n < N; ++n) {
       for (int plane = 0; plane < kPlanes; ++plane) {
         const auto values = V::broadcast_bytes(slice + (n * kPlanes + plane) * 4);
-        for (int p = 0; p < P; ++p) {
-          acc[p][n][plane] = V::dot(acc[p][n][plane], bytes[p], values);
-        }
+        auto& sum = acc[p][n][plane];
+        sum = first ? V::first_dot(sums[p][n], bytes, values) : V::dot(sum, bytes, values);
       }
     }
   };
   if constexpr (kKind == IntegerKind::kNibbles) {
 #pragma GCC unroll 4
     for (int q = 0; q < 4; ++q) {
-      typename V::W packed[P];
-      typename V::W nibbles[P];
       for (int p = 0; p < P; ++p) {
-        packed[p] = V::load_bytes(w[p] + q * 64);
-        nibbles[p] = V::low_nibbles(packed[p]);
+        const auto packed = V::load_bytes(w[p] + q * 64);
+        add_slice(q == 0, p, V::low_nibbles(packed), a + 2 * q * kSlice);
+        add_slice(false, p, V::high_nibbles(packed), a + (2 * q + 1) * kSlice);
       }
-      add_slice(nibbles, a + 2 * q * kSlice);
-      for (int p = 0; p < P; ++p) {
-        nibbles[p] = V::high_nibbles(packed[p]);
-      }
-      add_slice(nibbles, a + (2 * q + 1) * kSlice);
     }
   } else {
 #pragma GCC unroll 8
     for (int q = 0; q < 8; ++q) {
-      typename V::W bytes[P];
       for (int p = 0; p < P; ++p) {
-        bytes[p] = V::load_bytes(w[p] + q * 64);
+        add_slice(q == 0, p, V::load_bytes(w[p] + q * 64), a + q * kSlice);
       }
-      add_slice(bytes, a + q * kSlice);
     }
   }
   for (int p = 0; p < P; ++p) {
@@ -275,11 +260,11 @@ void accumulate_integer(const AccumulateArgs& args) {
   const PanelLayout& layout = *args.layout;
   const IntegerTile tile = integer_tile(layout.k, layout.blocks, N, kPlanes);
   const auto* offsets = reinterpret_cast<const int32_t*>(args.activations + tile.offset_offset);
+  int64_t block = args.k_begin / layout.block_k;
   const int64_t stored_first = args.k_origin / layout.block_k;
   typename V::F sums[P][N];
   load_sums<V, N, P>(args, sums);
-  for (int64_t k = args.k_begin; k < args.k_end; k += layout.block_k) {
-    const int64_t block = k / layout.block_k;
+  for (int64_t k = args.k_begin; k < args.k_end; k += layout.block_k, ++block) {
     const int64_t stored = block - stored_first;
     const int64_t left = args.k_end - k;
     const int64_t parts = (left < layout.block_k ? left : layout.block_k) / 32;

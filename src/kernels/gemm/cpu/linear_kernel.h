@@ -66,8 +66,7 @@ enum class ActivationKind : uint8_t { kFloat, kBytes, kBytePlanes };
 struct LinearKernel {
   ActivationKind activations;
   int tile_tokens;  // most tokens accumulate takes at once
-  int panels;       // panels a call of accumulate takes
-  int set_panels;   // panels whose k-blocks alternate: independent read streams
+  int panels;       // panels it takes at once: as many read streams
   int64_t k_block;  // values of k between changes of panel; multiple of 128
   bool unpacks;     // accumulate reads unpacked panels
   void (*prepare)(const TileArgs& args);
@@ -109,6 +108,11 @@ struct TacticList {
   const LinearTactic* first = nullptr;
   size_t count = 0;
 };
+inline constexpr int64_t kManyTokens = int64_t{1} << 40;
+template <size_t kCount>
+[[gnu::always_inline]] constexpr TacticList list_of(const LinearTactic (&tactics)[kCount]) {
+  return {tactics, kCount};
+}
 TacticList linear_tactics_avx2(WeightFormat format);
 TacticList linear_tactics_avx512(WeightFormat format);
 TacticList linear_tactics_avx512bf16(WeightFormat format);
