@@ -6,8 +6,7 @@
 namespace zonda::engine {
 
 std::string device_fingerprint(const device::Stream& stream) {
-  return fmt::format("cpu; {}; {}; {} threads", device::cpu_model_name(),
-                     device::cpu_isa_name(stream.isa()), stream.pool().size());
+  return fmt::format("cpu; {}; {}", device::cpu_model_name(), device::cpu_isa_name(stream.isa()));
 }
 
 }  // namespace zonda::engine

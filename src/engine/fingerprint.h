@@ -8,7 +8,7 @@
 
 namespace zonda::engine {
 
-// "cpu; AMD EPYC 9B14; avx512-bf16; 2 threads": tactics timed under one text hold for a device with
+// "cpu; AMD EPYC 9B14; avx512-bf16": tactics timed under one text hold for a device with
 // the same text.
 std::string device_fingerprint(const device::Stream& stream);
 

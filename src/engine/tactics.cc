@@ -100,7 +100,10 @@ BucketTimes default_tactics(const kernels::PackedType& packed, device::CpuIsa is
 }
 
 TacticTimer::TacticTimer(device::Stream& stream, TimingCache& cache)
-    : stream_(stream), cache_(cache), fingerprint_(device_fingerprint(stream)) {}
+    : stream_(stream),
+      cache_(cache),
+      fingerprint_(
+          fmt::format("{}; {} threads", device_fingerprint(stream), stream.pool().size())) {}
 
 Result<void> TacticTimer::reserve(const LinearSample& sample, int64_t tokens) {
   const auto grow = [](device::Buffer& buffer, int64_t bytes, bool pattern) -> Result<void> {
