@@ -76,16 +76,16 @@ def test_a_flag_without_meaning_here_says_so_in_one_line(zonda, checkpoint, tmp_
     assert sum("gemm_plugin" in line for line in result.stderr.splitlines()) == 1
 
 
-def passes(zonda, checkpoint, out):
-    """The names of the passes, as the build prints them with their times."""
-    return zonda("build", "--checkpoint_dir", checkpoint, "--output_dir", out, "--list_passes")
+def test_the_passes_are_listed(zonda):
+    text = zonda("build", "--list_passes")
+    assert "merge_gated_linears" in text and "fuse_residual" in text
 
 
 def test_a_pass_can_be_printed_and_switched_off(zonda, checkpoint, tmp_path):
-    name = "merge_qkv"
+    name = "merge_gated_linears"
     result = zonda.run("build", "--checkpoint_dir", checkpoint, "--output_dir", tmp_path / "a",
                        "--print_after", name)
-    assert result.returncode == 0 and "linear" in (result.stdout + result.stderr)
+    assert result.returncode == 0 and "linear" in (result.stdout + result.stderr).lower()
     result = zonda.run("build", "--checkpoint_dir", checkpoint, "--output_dir", tmp_path / "b",
                        "--disable_pass", name)
     assert result.returncode == 0, result.stderr
