@@ -1,4 +1,4 @@
-# Shared by the scripts of this folder: the repository root as working folder, timed parts, the virtual environment.
+# Shared by the scripts of this folder: the repository root as working folder, timed parts.
 # SPDX-License-Identifier: Apache-2.0
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -31,5 +31,8 @@ print_timings() {
 configure() {
   local folder=$1
   shift
-  cmake -S . -B "$folder" -G Ninja "$@" >"$folder.log" 2>&1 || { cat "$folder.log" >&2; die "cmake failed for $folder"; }
+  if ! cmake -S . -B "$folder" -G Ninja "$@" >"$folder.log" 2>&1; then
+    cat "$folder.log" >&2
+    die "cmake failed for $folder"
+  fi
 }

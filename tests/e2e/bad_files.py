@@ -1,8 +1,8 @@
 # Hand-made bad files: what is wrong, the bytes, and a pattern that the refusal must match.
 # SPDX-License-Identifier: Apache-2.0
 #
-# Each *_cases function takes a good file and yields (name, bytes, pattern). The end-to-end tests put
-# the bytes into a model; tests/fuzz/make_corpus.py makes seeds of them.
+# Each *_cases function takes a good file and yields (name, bytes, pattern). The end-to-end tests
+# put the bytes into a model; tests/fuzz/make_corpus.py makes seeds of them.
 import copy
 import json
 import struct
@@ -42,7 +42,7 @@ def safetensors_layout_cases(raw):
     yield "empty", b"", "0 bytes"
     yield "four_bytes", raw[:4], "4 bytes"
     yield "length_zero", join_safetensors(b"", data), r"header"
-    yield "length_beyond_file", join_safetensors(header, data, length=len(raw) * 2), r"header length"
+    yield "length_beyond_file", join_safetensors(header, data, length=len(raw) * 2), "header length"
     yield "length_huge", join_safetensors(header, data, length=1 << 63), r"header length"
     yield "header_cut", raw[:100], r"header length|header"
     yield "header_not_json", join_safetensors(b"{" + b"x" * 50, data), r"syntax|parse"
@@ -52,7 +52,8 @@ def safetensors_layout_cases(raw):
     yield "name_twice", join_safetensors(
         json.dumps(header)[:-1].encode() + f', "{first}": {json.dumps(header[first])}}}'.encode(),
         data), r"twice|repeat|duplicate"
-    yield "metadata_number", join_safetensors({**header, "__metadata__": {"a": 1}}, data), "metadata"
+    metadata = {**header, "__metadata__": {"a": 1}}
+    yield "metadata_number", join_safetensors(metadata, data), "metadata"
     yield "entry_a_number", join_safetensors({**header, first: 3}, data), name
     yield "dtype_unknown", edited(dtype="F13"), f"{name}.*F13"
     yield "dtype_missing", edited(dtype=None), f"{name}.*dtype"

@@ -96,8 +96,8 @@ def test_a_pass_can_be_printed_and_switched_off(zonda, checkpoint, tmp_path):
 
 
 def test_an_unknown_pass_is_refused_with_the_list(zonda, checkpoint, tmp_path):
-    error = zonda.fails("build", "--checkpoint_dir", checkpoint, "--output_dir", tmp_path / "engine",
-                        "--print_after", "no_such_pass", code=2)
+    error = zonda.fails("build", "--checkpoint_dir", checkpoint, "--output_dir",
+                        tmp_path / "engine", "--print_after", "no_such_pass", code=2)
     assert "no_such_pass" in error
     assert not (tmp_path / "engine").exists()
 

@@ -113,7 +113,8 @@ def test_non_finite_weights_are_refused_by_name(zonda, tmp_path):
 
 
 def test_progress_is_plain_lines_without_a_terminal(zonda, tmp_path):
-    result = zonda.run("convert", "--model_dir", TINY / "gqa_tied", "--output_dir", tmp_path / "out")
+    result = zonda.run("convert", "--model_dir", TINY / "gqa_tied", "--output_dir",
+                       tmp_path / "out")
     assert result.returncode == 0 and "\r" not in result.stderr and "\x1b" not in result.stderr
 
 

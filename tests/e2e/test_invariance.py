@@ -52,8 +52,8 @@ def test_any_thread_count_gives_the_same(zonda, smollm2_engine, tmp_path, alone,
 
 
 def test_a_tight_cache_gives_the_same(zonda, smollm2_engine, tmp_path, alone):
-    # 32 tokens x 30 layers x 2 x 3 heads x 64 x 4 bytes is 1.5 MB a block at most: some hundred tokens
-    # for eight requests, so they wait for one another and are preempted under max_utilization.
+    # 32 tokens x 30 layers x 2 x 3 heads x 64 x 4 bytes is 1.5 MB a block at most: some hundred
+    # tokens for eight requests, so they wait for one another and are preempted under max_utilization.
     for policy in ("guaranteed_no_evict", "max_utilization"):
         got = answers(zonda, smollm2_engine, tmp_path, [request(row) for row in GOLDENS],
                       "--kv_cache_bytes", 40_000_000, "--scheduler_policy", policy)

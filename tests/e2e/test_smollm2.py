@@ -58,8 +58,8 @@ def test_own_format_logprobs_are_near_float32(zonda, smollm2_engine, tmp_path):
 def test_ids_equal_tokenizers(zonda, smollm2, smollm2_engine, source):
     model = smollm2 if source == "gguf" else smollm2_engine
     for row in TEXTS:
-        out = json.loads(zonda("tokenize", model, "--text", row["text"].replace("\0", ""), "--json"))
         if "\0" not in row["text"]:  # an argument cannot hold it
+            out = json.loads(zonda("tokenize", model, "--text", row["text"], "--json"))
             assert out["ids"] == row["ids"], row["text"]
 
 

@@ -16,7 +16,7 @@ class Zonda:
         """The finished process, whatever its exit code; name: called through this program name."""
         result = subprocess.run([str(name or self.binary), *map(str, args)], input=stdin, text=True,
                                 capture_output=True, env=self.env, timeout=timeout, cwd=cwd)
-        assert result.returncode >= 0, f"killed by signal {-result.returncode}: {args}\n{result.stderr}"
+        assert result.returncode >= 0, f"signal {-result.returncode}: {args}\n{result.stderr}"
         return result
 
     def __call__(self, *args, **kwargs):
@@ -28,12 +28,13 @@ class Zonda:
     def fails(self, *args, code=1, **kwargs):
         """Standard error of a call that must fail with this exit code and print no result."""
         result = self.run(*args, **kwargs)
-        assert result.returncode == code, f"exit {result.returncode}: {args}\n{result.stderr[-3000:]}"
+        said = result.stderr[-3000:]
+        assert result.returncode == code, f"exit {result.returncode}: {args}\n{said}"
         assert result.stderr.strip(), "an error needs a sentence"
         return result.stderr
 
     def generate(self, model, *args, **kwargs):
-        """The answers of `run --json`: one object a request, and nothing else on standard output."""
+        """The answers of `run --json`: one object a request, nothing else on standard output."""
         lines = self("run", model, "--json", *args, **kwargs).splitlines()
         return [json.loads(line) for line in lines]
 

@@ -1,12 +1,12 @@
-# Makes tests/golden/tiny/*: small random Llama models with the logits and greedy tokens of transformers.
+# Makes tests/golden/tiny/*: small random Llama models, logits and greedy tokens of transformers.
 # SPDX-License-Identifier: Apache-2.0
 #
-# Run it in an environment with requirements/goldens.txt: python tests/golden/make_goldens.py [NAME ...]
+# usage: python tests/golden/make_goldens.py [NAME ...]     (needs requirements/goldens.txt)
 # Each folder is a Hugging Face folder without a tokenizer, and:
 #   golden.json      prompt_ids [64], ids (greedy, up to 32), finish_reason, and bf16_max_abs_delta:
-#                    max |logit| difference of transformers' own bfloat16 run against its float32 run
+#                    max |logit| difference of transformers' own bfloat16 run to its float32 run
 #   logits.npy       float32 [64, vocab_size], of the prompt, weights and arithmetic in float32
-#   older.json       the same configuration in the spelling of transformers 4 (rope_theta, rope_scaling)
+#   older.json       the same configuration as transformers 4 spells it (rope_theta, rope_scaling)
 import json
 import pathlib
 import shutil
@@ -21,7 +21,7 @@ logging.disable_progress_bar()
 
 FOLDER = pathlib.Path(__file__).resolve().parent / "tiny"
 PROMPT_TOKENS, NEW_TOKENS = 64, 32
-MIN_MARGIN = 2e-3  # every greedy choice leads by at least this, so that 1e-4 of noise cannot turn it
+MIN_MARGIN = 2e-3  # every greedy choice leads by this at least: 1e-4 of noise cannot turn it
 MIN_DISTINCT = 10  # greedy tokens must vary
 
 BASE = dict(vocab_size=96, hidden_size=32, intermediate_size=48, num_hidden_layers=2,
@@ -51,7 +51,7 @@ VARIANTS = {
 
 
 def make_model(config, seed, dtype):
-    """Random weights, wide enough that the logits are not flat, rounded once to the stored dtype."""
+    """Random weights, so wide that the logits are not flat, rounded once to the stored dtype."""
     generator = torch.Generator().manual_seed(seed)
     model = LlamaForCausalLM(config).eval()
     with torch.no_grad():
@@ -70,7 +70,7 @@ def make_model(config, seed, dtype):
 
 
 def greedy(model, prompt, eos):
-    """The greedy continuation, each step over the whole sequence, and the smallest lead of a choice.
+    """The greedy continuation, finish reason, and the smallest lead of a choice.
 
     Rotary frequencies stay those of the prompt: Zonda fixes them when a request is admitted.
     """
@@ -131,7 +131,8 @@ def make(name, changes, dtype_name, shards):
     shutil.rmtree(folder, ignore_errors=True)
     model.generation_config = GenerationConfig(bos_token_id=1, eos_token_id=config.eos_token_id)
     size = sum(p.numel() for p in model.parameters()) * dtype.itemsize
-    model.to(dtype).save_pretrained(folder, max_shard_size=int(size / shards) if shards > 1 else "1GB")
+    largest = int(size / shards) if shards > 1 else "1GB"
+    model.to(dtype).save_pretrained(folder, max_shard_size=largest)
     written = json.loads((folder / "config.json").read_text())
     (folder / "older.json").write_text(json.dumps(older_spelling(written), indent=2) + "\n")
     np.save(folder / "logits.npy", logits.numpy())

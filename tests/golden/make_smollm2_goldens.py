@@ -3,8 +3,8 @@
 #
 # usage: python tests/golden/make_smollm2_goldens.py FOLDER   (FOLDER as smollm2_to_hf.py writes it;
 # needs requirements/goldens.txt)
-# smollm2.json: a list of {messages, text (rendered), prompt_ids, ids (64, greedy in float32, stop tokens
-# ignored), logprobs (of each of ids), smallest_lead (of a choice over the second best, in logits)}
+# smollm2.json: a list of {messages, text (rendered), prompt_ids, ids (64, greedy in float32, stop
+# tokens ignored), logprobs (of each of ids), smallest_lead (of a choice over the second best, in logits)}
 # tokenizer_smollm2.json: a list of {text, ids, decoded}; special tokens in text are recognised
 import json
 import pathlib
@@ -43,13 +43,15 @@ TEXTS = [
     "\u0661\u0662\u0663", "\u00bd \u00b2 \u2167", "!", "!!!", "?!...", "a.b,c;d:e", "(a)[b]{c}<d>",
     "foo_bar fooBar foo-bar", "def f(x):\n    return x ** 2\n", "\tif (a) {\r\n\t\tb();\r\n\t}",
     "trailing   ", "line one \n line two", "a\u00a0b\u2003c", "na\u00efve caf\u00e9", "cafe\u0301",
-    "Stra\u00dfe \u00c6ther \u0152uvre", "\u041f\u0440\u0438\u0432\u0435\u0442, \u043c\u0438\u0440!",
+    "Stra\u00dfe \u00c6ther \u0152uvre",
+    "\u041f\u0440\u0438\u0432\u0435\u0442, \u043c\u0438\u0440!",
     "\u4f60\u597d\uff0c\u4e16\u754c", "\u65e5\u672c\u8a9e\u306e\u30c6\u30b9\u30c8", "\uc548\ub155",
     "\u0645\u0631\u062d\u0628\u0627", "\u0928\u092e\u0938\u094d\u0924\u0947", "\U0001f600",
     "\U0001f468\u200d\U0001f469\u200d\U0001f467 family", "\U0001f1eb\U0001f1f7", "\ufeffbom",
     "\u200bzero\u200bwidth", "\x00\x01\x7f", "<|im_start|>user\nHi<|im_end|>\n", "<|im_start|>",
     "a<|endoftext|>b", " <|im_end|> ", "<|im_start", "<|not_special|>", "<empty_output>x",
-    "supercalifragilisticexpialidocious", "https://example.org/a?b=c&d=%20#e", "aaaaaaaaaaaaaaaaaaaa",
+    "supercalifragilisticexpialidocious", "https://example.org/a?b=c&d=%20#e",
+    "aaaaaaaaaaaaaaaaaaaa",
     "SELECT * FROM t WHERE a >= 10;", "\\frac{1}{2} $x^2$", "\u2026\u2014\u2013\u201cq\u201d",
 ]
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # usage: python tests/golden/smollm2_to_hf.py FILE.gguf FOLDER     (needs gguf and numpy)
-# The GGUF keeps rows of q and k interleaved for its rotary kernel; here they are back in two halves.
+# The GGUF keeps rows of q and k interleaved for its rotary kernel; here they are in two halves.
 import json
 import pathlib
 import sys
@@ -113,7 +113,8 @@ def convert(gguf_file, folder):
     template = field("tokenizer.chat_template")
     tokens = field("tokenizer.ggml.tokens")
     write(folder, "config.json", config)
-    write(folder, "generation_config.json", {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 2})
+    write(folder, "generation_config.json",
+          {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 2})
     write(folder, "tokenizer.json", tokenizer_json(tokens, field("tokenizer.ggml.token_type"),
                                                    field("tokenizer.ggml.merges")))
     write(folder, "tokenizer_config.json", {

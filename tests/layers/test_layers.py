@@ -38,7 +38,7 @@ def test_a_breach_is_reported(tmp_path, path, body, reason):
 
 
 @pytest.mark.parametrize("path, body", [
-    ("src/runtime/a.h", '#include "kernels/sampling/sample.h"\n#include "text/grammar/grammar.h"\n'),
+    ("src/runtime/a.h", '#include "kernels/sampling/sample.h"\n#include "text/grammar/g.h"\n'),
     ("src/kvcache/a.h", '#include "zonda/error.h"\n#include "kvcache/b.h"\n#include <vector>\n'),
     ("src/kernels/norm/cuda/a.cu", "#include <cuda_runtime.h>\n"),
 ])
