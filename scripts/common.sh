@@ -27,12 +27,12 @@ print_timings() {
   say "   $(printf '%-28s %5s min' total "$(minutes $SECONDS)")"
 }
 
-# configure FOLDER OPTION...: CMake with Ninja; a no-op when nothing changed.
+# configure PRESET: one of CMakePresets.json; a no-op when nothing changed.
 configure() {
-  local folder=$1
-  shift
-  if ! cmake -S . -B "$folder" -G Ninja "$@" >"$folder.log" 2>&1; then
-    cat "$folder.log" >&2
-    die "cmake failed for $folder"
+  local log=build/configure-$1.log
+  mkdir -p build
+  if ! cmake --preset "$1" >"$log" 2>&1; then
+    cat "$log" >&2
+    die "cmake failed for preset $1"
   fi
 }
