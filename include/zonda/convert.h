@@ -23,8 +23,8 @@ struct ConvertProgress {
 
 struct ConvertOptions {
   // A Hugging Face folder, a .gguf file, or a folder with one .gguf file and no config.json.
-  std::string model_dir;
-  std::string output_dir;
+  std::string model_dir = {};
+  std::string output_dir = {};
   bool replace = false;  // an output folder that exists and is not empty
 
   // "auto", "float32", "float16", "bfloat16". auto: a Hugging Face folder keeps its torch_dtype; in
@@ -32,16 +32,17 @@ struct ConvertOptions {
   // their type and the other block formats become bfloat16. Norms and biases are always float32.
   std::string dtype = "auto";
   // "none", "int8_wo", "int4_wo": weight-only quantisation of the linears. The embedding and the LM
-  // head become int8 with the same groups. What is quantised already stays as it is.
+  // head become int8 with the same groups. A tensor that has the asked format already is not
+  // rounded again; other block formats of a GGUF file are.
   std::string qformat = "none";
   int32_t group_size = 128;  // 32, 64 or 128 values of a row share a scale; 0: per channel
   bool asymmetric = false;   // a group also has a minimum
   // Checkpoint names without ".weight" that stay unquantised: "lm_head",
   // "transformer.vocab_embedding", "transformer.layers.0.mlp.fc"; a "*" stands for any characters.
-  std::vector<std::string> exclude_modules;
+  std::vector<std::string> exclude_modules = {};
 
   int32_t workers = 0;  // threads; 0: one per core
-  std::function<void(const ConvertProgress&)> progress;
+  std::function<void(const ConvertProgress&)> progress = {};
 };
 
 struct ConvertReport {
