@@ -103,7 +103,7 @@ struct ExecutorConfig {
   bool enable_block_reuse = true;
   int64_t kv_cache_bytes = 0;                // 0: by the fraction
   double kv_cache_free_memory_fraction = 0;  // of memory free after load; 0: the default, 0.9
-  int32_t max_queue_size = 4096;             // requests accepted and not yet admitted
+  int32_t max_queue_size = 4096;  // requests that wait to start; one of n sequences counts n times
   int32_t stats_max_iterations = 1000;
   int32_t num_threads = 0;  // of the engine; 0: all processors this process may use
   SamplingLimits sampling_limits;
@@ -143,6 +143,8 @@ struct ExecutorLimits {
   int32_t tokens_per_block = 0;
   int32_t kv_blocks = 0;
   int64_t kv_bytes = 0;
+  int32_t threads = 0;
+  std::string instruction_set;  // of the kernels: "avx2", "avx512-vnni", ...
 };
 
 // After TensorRT-LLM's Executor. All functions may be called from any thread.

@@ -35,13 +35,16 @@ struct SamplingParams {
   float frequency_penalty = 0.0f;    // [-100, 100]; counts the output only
   int32_t no_repeat_ngram_size = 0;  // >= 0; n-grams of prompt and output; 0 is off
   std::vector<LogitBias> logit_bias;
-  std::vector<std::vector<int32_t>> bad_words;  // token sequences that the output never contains
+  // Token sequences that the output never completes, even where they begin in the prompt.
+  std::vector<std::vector<int32_t>> bad_words;
 
   // Output tokens. Unset: up to the sequence limit. 0 computes the prompt only.
   std::optional<int32_t> max_tokens;
-  int32_t min_tokens = 0;  // end ids and stop words have no effect before
+  // Before so many output tokens, end ids and one-token stop words cannot be chosen, and longer
+  // stop words have no effect.
+  int32_t min_tokens = 0;
   bool ignore_eos = false;
-  std::vector<std::vector<int32_t>> stop_words;  // token sequences that end the output
+  std::vector<std::vector<int32_t>> stop_words;  // token sequences of the output that end it
   int32_t n = 1;                                 // independent sequences of one prompt
 
   // Log-softmax of the model's own logits, before any change above. k >= 0: of the chosen token and

@@ -22,6 +22,8 @@ struct RunnerLimits {
   int32_t tokens_per_block = 0;
   int32_t num_kv_blocks = 0;
   int64_t kv_block_bytes = 0;  // all layers of one block
+  int32_t threads = 1;
+  std::string instruction_set;
 };
 
 // Used by one thread at a time.
