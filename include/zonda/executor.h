@@ -106,7 +106,7 @@ struct ExecutorConfig {
   int32_t max_queue_size = 4096;  // requests that wait to start; one of n sequences counts n times
   int32_t stats_max_iterations = 1000;
   int32_t num_threads = 0;  // of the engine; 0: all processors this process may use
-  SamplingLimits sampling_limits;
+  SamplingLimits sampling_limits = {};
 };
 
 struct KvCacheStats {
