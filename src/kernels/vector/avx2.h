@@ -31,6 +31,21 @@ struct Avx2 {
     return _mm256_or_ps(abs(magnitude), _mm256_and_ps(set1(-0.0f), sign));
   }
 
+  // Sixteen lanes: lane j + lane j + 8 for j < 8, then + 4, + 2, + 1.
+  static float tree_sum(const F (&lanes)[2]) { return sum_of_eight(add(lanes[0], lanes[1])); }
+  static float sum_of_eight(F a) {
+    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+  }
+  // The largest of sixteen lanes without a NaN.
+  static float tree_max(const F (&lanes)[2]) { return max_of_eight(max(lanes[0], lanes[1])); }
+  static float max_of_eight(F a) {
+    const __m128 four = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+  }
+
   static M less(F a, F b) { return _mm256_cmp_ps(a, b, _CMP_LT_OQ); }
   static F select(M condition, F yes, F no) { return _mm256_blendv_ps(no, yes, condition); }
   static M bit_set(F a, int bit) {

@@ -31,6 +31,23 @@ struct Avx512 {
     return _mm512_or_ps(abs(magnitude), _mm512_and_ps(set1(-0.0f), sign));
   }
 
+  // Sixteen lanes: lane j + lane j + 8 for j < 8, then + 4, + 2, + 1.
+  static float tree_sum(const F (&lanes)[1]) {
+    const __m256 eight =
+        _mm256_add_ps(_mm512_castps512_ps256(lanes[0]), _mm512_extractf32x8_ps(lanes[0], 1));
+    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+  }
+  // The largest of sixteen lanes without a NaN.
+  static float tree_max(const F (&lanes)[1]) {
+    const __m256 eight =
+        _mm256_max_ps(_mm512_castps512_ps256(lanes[0]), _mm512_extractf32x8_ps(lanes[0], 1));
+    const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+  }
+
   static M less(F a, F b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
   static F select(M condition, F yes, F no) { return _mm512_mask_blend_ps(condition, no, yes); }
   static M bit_set(F a, int bit) {

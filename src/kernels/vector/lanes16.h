@@ -23,31 +23,9 @@ struct Lanes16 {
   }
 
   // Lane j + lane j + 8 for j < 8, then + 4, + 2, + 1.
-  float tree_sum() const {
-    alignas(64) float lane[kLanes];
-    for (int r = 0; r < kRegisters; ++r) {
-      V::store(lane + r * V::kLanes, reg[r]);
-    }
-    for (int half = kLanes / 2; half > 0; half /= 2) {
-      for (int j = 0; j < half; ++j) {
-        lane[j] += lane[j + half];
-      }
-    }
-    return lane[0];
-  }
-
-  // The largest lane; a NaN lane may or may not win.
-  float max() const {
-    alignas(64) float lane[kLanes];
-    for (int r = 0; r < kRegisters; ++r) {
-      V::store(lane + r * V::kLanes, reg[r]);
-    }
-    float largest = lane[0];
-    for (int j = 1; j < kLanes; ++j) {
-      largest = lane[j] > largest ? lane[j] : largest;
-    }
-    return largest;
-  }
+  float tree_sum() const { return V::tree_sum(reg); }
+  // The largest lane; no lane may be NaN.
+  float max() const { return V::tree_max(reg); }
 };
 
 }  // namespace zonda::kernels

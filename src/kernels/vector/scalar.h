@@ -33,6 +33,28 @@ struct Scalar {
   static F negate(F a) { return -a; }
   static F copy_sign(F magnitude, F sign) { return std::copysign(magnitude, sign); }
 
+  // Sixteen lanes: lane j + lane j + 8 for j < 8, then + 4, + 2, + 1.
+  static float tree_sum(const F (&lanes)[16]) {
+    float sum[8];
+    for (int j = 0; j < 8; ++j) {
+      sum[j] = lanes[j] + lanes[j + 8];
+    }
+    for (int half = 4; half > 0; half /= 2) {
+      for (int j = 0; j < half; ++j) {
+        sum[j] += sum[j + half];
+      }
+    }
+    return sum[0];
+  }
+  // The largest of sixteen lanes without a NaN.
+  static float tree_max(const F (&lanes)[16]) {
+    float largest = lanes[0];
+    for (const float lane : lanes) {
+      largest = lane > largest ? lane : largest;
+    }
+    return largest;
+  }
+
   static M less(F a, F b) { return a < b; }  // false for NaN
   static F select(M condition, F yes, F no) { return condition ? yes : no; }
   static M bit_set(F a, int bit) { return (std::bit_cast<uint32_t>(a) >> bit & 1u) != 0; }

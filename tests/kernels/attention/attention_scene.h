@@ -125,18 +125,19 @@ class Scene {
             .soft_cap = shape_.soft_cap};
   }
 
+  // Outputs [tokens, num_heads, head_size] of `kernel`, which is called with the parameters.
+  template <typename Kernel>
+  std::vector<float> run(Kernel&& kernel, int threads) {
+    std::vector<float> out;
+    device::Buffer workspace;
+    kernel(params(out, workspace, threads));
+    return compact(out);
+  }
   std::vector<float> run(device::Stream& stream) {
-    std::vector<float> out;
-    device::Buffer workspace;
-    attention(params(out, workspace, stream.pool().size()), stream);
-    return compact(out);
+    return run([&](const AttentionParams& params) { attention(params, stream); },
+               stream.pool().size());
   }
-  std::vector<float> run_reference() {
-    std::vector<float> out;
-    device::Buffer workspace;
-    attention_reference(params(out, workspace, 1));
-    return compact(out);
-  }
+  std::vector<float> run_reference() { return run(attention_reference, 1); }
 
   int64_t num_tokens() const {
     int64_t tokens = 0;

@@ -8,7 +8,10 @@
 #include <random>
 
 #include "kernels/attention/attention_scene.h"
+#include "kernels/attention/cpu/attention_driver.h"
+#include "kernels/attention/cpu/attention_range_impl.h"
 #include "kernels/isa_levels.h"
+#include "kernels/sixteen_lanes.h"
 
 namespace zonda::kernels {
 namespace {
@@ -116,6 +119,20 @@ TEST(Attention, EveryIsaAndThreadCountGivesTheBitsOfTheReference) {
             << device::cpu_isa_name(isa) << " threads " << threads << " case " << i;
       }
     }
+  }
+}
+
+TEST(Attention, SixteenLaneTilesGiveTheBitsOfTheReference) {
+  constexpr AttentionKernel kKernel = {reduce_range<SixteenLanes>, join_row<SixteenLanes>};
+  std::mt19937 random(3);
+  device::ThreadPool pool(2);
+  for (int i = 0; i < 25; ++i) {
+    const HeadShape shape = random_shape(random);
+    Scene scene(shape, random_chunks(random), random_layout(random));
+    ASSERT_EQ(
+        scene.run([&](const AttentionParams& params) { attention_driver(params, kKernel, pool); },
+                  pool.size()),
+        scene.run_reference());
   }
 }
 

@@ -72,7 +72,7 @@ void reduce_whole_tile(const AttentionParams& params, const Tile& tile, TileWork
   worker.begin(tile);
   const RangeSpan span = visible_ranges(params, tile);
   for (int32_t range = span.begin; range < span.end; ++range) {
-    worker.reduce(range);
+    worker.reduce(range, span.end);
   }
   worker.finish();
 }
@@ -173,7 +173,7 @@ class SplitRun {
       for (int32_t range = span.begin; range < span.end; ++range, ++pair) {
         if (pair >= share_begin && pair < share_end) {
           worker.begin(tile);
-          worker.reduce(range);
+          worker.reduce(range, span.end);
           keep(tile, first_token, range - wave_begin, worker);
         }
       }

@@ -64,9 +64,19 @@ void transpose_keys(const std::byte* const* keys, int64_t byte_offset, int dims,
   }
 }
 
+// Asks the caches for the next range's part of the keys that are being loaded.
+template <int kKeys>
+void prefetch_keys(const std::byte* const* keys, int64_t byte_offset) {
+  if (byte_offset % 64 == 0) {
+    for (int i = 0; i < kKeys; ++i) {
+      __builtin_prefetch(keys[i] + byte_offset);
+    }
+  }
+}
+
 // to: TileScratch::keys; whole groups of 16 keys that hold [range.begin, range.end).
 template <class V, class Element>
-void load_keys(const KeyRange& range, int32_t head_size, float* to) {
+void load_keys(const KeyRange& range, const KeyRange* next, int32_t head_size, float* to) {
   constexpr int kTileDims = V::kLanes * Element::kPerFloat;
   constexpr int kTileBytes = V::kLanes * 4;
   const int whole = head_size / kTileDims * kTileDims;
@@ -75,8 +85,11 @@ void load_keys(const KeyRange& range, int32_t head_size, float* to) {
   for (int key = begin; key < end; key += V::kLanes) {
     float* group = to + int64_t{key / 16} * head_size * 16 + key % 16;
     for (int d = 0; d < whole; d += kTileDims) {
-      transpose_keys<V, Element>(range.keys + key, int64_t{d} * sizeof(typename Element::Stored),
-                                 kTileDims, group + d * 16);
+      const int64_t offset = int64_t{d} * sizeof(typename Element::Stored);
+      if (next != nullptr) {
+        prefetch_keys<V::kLanes>(next->keys + key, offset);
+      }
+      transpose_keys<V, Element>(range.keys + key, offset, kTileDims, group + d * 16);
     }
     if (whole < head_size) {
       alignas(64) std::byte tails[V::kLanes][kTileBytes] = {};

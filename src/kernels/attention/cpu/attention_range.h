@@ -24,9 +24,9 @@ namespace zonda::kernels {
 // At the end out = o * (1 / l).
 inline constexpr int kRangeKeys = 64;
 // Query rows (token, head) that share a loaded range.
-inline constexpr int kTileRows = 60;
+inline constexpr int kTileRows = 120;
 // Room for vectors that start at the last row.
-inline constexpr int kPaddedTileRows = 80;
+inline constexpr int kPaddedTileRows = 144;
 
 static inline int64_t padded_head_size(int64_t head_size) { return (head_size + 15) / 16 * 16; }
 
@@ -35,16 +35,16 @@ static inline int64_t padded_head_size(int64_t head_size) { return (head_size + 
 struct KeyRange {
   const std::byte* keys[kRangeKeys];    // [head_size] of dtype each
   const std::byte* values[kRangeKeys];  // [head_size] of dtype each
-  int begin = 0;
-  int end = 0;
+  int begin;
+  int end;
 };
 
 // Consecutive rows that see the same keys [key_begin, key_end) of the range.
 struct RowRun {
-  int first_row = 0;
-  int num_rows = 0;
-  int key_begin = 0;
-  int key_end = 0;
+  int first_row;
+  int num_rows;
+  int key_begin;
+  int key_end;
 };
 
 // Scratch of one thread; 64-byte aligned, all float32.
@@ -59,6 +59,7 @@ struct TileScratch {
 
 struct RangeArgs {
   const KeyRange* range = nullptr;
+  const KeyRange* next = nullptr;  // reduced after this one: its cache lines are asked for; or null
   std::span<const RowRun> runs;
   const float* const* q = nullptr;  // [rows] pointers to [head_size]
   TileScratch scratch;

@@ -10,6 +10,7 @@
 #include "kernels/attention/cpu/attention_loads.h"
 #include "kernels/attention/cpu/attention_range.h"
 #include "kernels/vector/lanes16.h"
+#include "kernels/vector/unroll.h"
 
 namespace zonda::kernels {
 
@@ -23,33 +24,40 @@ inline constexpr int kPer16 = 16 / V::kLanes;
 template <class V, int kRows>
 inline constexpr int kMicroVecs = V::kLanes == 16 ? 4 : (kRows == 1 ? 8 : (kRows <= 3 ? 4 : 2));
 
-// acc[r][v] = fma(left[r], right[v], acc[r][v]), holding the shorter side in registers.
-template <class V, int kRows, int kVecs, class Left, class Right>
-inline void outer_product(typename V::F (&acc)[kRows][kVecs], Left&& left, Right&& right) {
-  if constexpr (kRows < kVecs) {
-    typename V::F l[kRows];
-    for (int r = 0; r < kRows; ++r) {
-      l[r] = left(r);
-    }
-    for (int v = 0; v < kVecs; ++v) {
-      const auto x = right(v);
-      for (int r = 0; r < kRows; ++r) {
-        acc[r][v] = V::fma(l[r], x, acc[r][v]);
-      }
-    }
-  } else {
-    typename V::F x[kVecs];
-    for (int v = 0; v < kVecs; ++v) {
-      x[v] = right(v);
-    }
-    for (int r = 0; r < kRows; ++r) {
-      const auto l = left(r);
-      for (int v = 0; v < kVecs; ++v) {
-        acc[r][v] = V::fma(l, x[v], acc[r][v]);
-      }
+// A register tile of accumulators.
+template <class V, int kRows, int kVecs>
+struct MicroTile {
+  typename V::F acc[kRows][kVecs];
+
+  MicroTile() {
+    for_each([this](auto r, auto v) { acc[r][v] = V::set1(0.0f); });
+  }
+
+  template <class Body>
+  static void for_each(Body&& body) {
+    unrolled<kRows>([&](auto r) { unrolled<kVecs>([&](auto v) { body(r, v); }); });
+  }
+
+  // acc[r][v] = fma(left[r], right[v], acc[r][v]), holding the shorter side in registers.
+  template <class Left, class Right>
+  void add_outer_product(Left&& left, Right&& right) {
+    if constexpr (kRows < kVecs) {
+      typename V::F l[kRows];
+      unrolled<kRows>([&](auto r) { l[r] = left(r); });
+      unrolled<kVecs>([&](auto v) {
+        const auto x = right(v);
+        unrolled<kRows>([&](auto r) { acc[r][v] = V::fma(l[r], x, acc[r][v]); });
+      });
+    } else {
+      typename V::F x[kVecs];
+      unrolled<kVecs>([&](auto v) { x[v] = right(v); });
+      unrolled<kRows>([&](auto r) {
+        const auto l = left(r);
+        unrolled<kVecs>([&](auto v) { acc[r][v] = V::fma(l, x[v], acc[r][v]); });
+      });
     }
   }
-}
+};
 
 // Scores of kRows rows and kVecs vectors of keys from `group` on; scores points at key 16 * group.
 template <class V, int kRows, int kVecs>
@@ -57,24 +65,16 @@ void score_tile(const RangeArgs& args, const float* const* q, int group, float* 
   constexpr int kPer = kPer16<V>;
   const int64_t group_size = int64_t{args.head_size} * 16;
   const float* keys = args.scratch.keys + group * group_size;
-  typename V::F acc[kRows][kVecs];
-  for (auto& row : acc) {
-    for (auto& a : row) {
-      a = V::set1(0.0f);
-    }
-  }
+  MicroTile<V, kRows, kVecs> tile;
   for (int32_t d = 0; d < args.head_size; ++d) {
-    outer_product<V, kRows, kVecs>(
-        acc, [&](int r) { return V::set1(q[r][d]); },
+    tile.add_outer_product(
+        [&](int r) { return V::set1(q[r][d]); },
         [&](int v) {
           return V::load(keys + v / kPer * group_size + d * 16 + v % kPer * V::kLanes);
         });
   }
-  for (int r = 0; r < kRows; ++r) {
-    for (int v = 0; v < kVecs; ++v) {
-      V::store(scores + r * kRangeKeys + v * V::kLanes, acc[r][v]);
-    }
-  }
+  tile.for_each(
+      [&](auto r, auto v) { V::store(scores + r * kRangeKeys + v * V::kLanes, tile.acc[r][v]); });
 }
 
 template <class V, int kRows = kMicroRows>
@@ -147,6 +147,31 @@ void softmax_row(const RangeArgs& args, const RowRun& run, float* scores, float*
   *sum = total.tree_sum();
 }
 
+// The same for a whole range without a cap, with all its scores in registers.
+template <class V>
+void softmax_whole_row(float scale, float* scores, float* max, float* sum) {
+  using Lanes = Lanes16<V>;
+  constexpr int kVecs = kRangeKeys / V::kLanes;
+  const auto factor = V::set1(scale);
+  typename V::F s[kVecs];
+  Lanes top = Lanes::set1(-std::numeric_limits<float>::infinity());
+  unrolled<kVecs>([&](auto v) {
+    s[v] = V::mul(V::load(scores + v * V::kLanes), factor);
+    auto& lane = top.reg[v % Lanes::kRegisters];
+    lane = V::max(s[v], lane);
+  });
+  *max = top.max();
+  const auto range_max = V::set1(*max);
+  Lanes total = Lanes::set1(0.0f);
+  unrolled<kVecs>([&](auto v) {
+    const auto p = fast_exp<V>(V::sub(s[v], range_max));
+    V::store(scores + v * V::kLanes, p);
+    auto& lane = total.reg[v % Lanes::kRegisters];
+    lane = V::add(lane, p);
+  });
+  *sum = total.tree_sum();
+}
+
 // Factors of the old state (a) and of the range (b), with m and l updated; arrays are padded to
 // whole vectors.
 template <class V>
@@ -169,7 +194,8 @@ void join_sums(int rows, float* max, float* sum, const float* range_max, const f
 // dimensions.
 struct ValueRows {
   const std::byte* const* rows;
-  int64_t group_stride;  // elements
+  int64_t group_stride;           // elements
+  const std::byte* const* ahead;  // rows to ask the caches for meanwhile, or null
 };
 
 struct ValueTileArgs {
@@ -188,28 +214,29 @@ template <class V, class Element, int kRows, int kVecs>
 void value_tile(const ValueTileArgs& args, int64_t group) {
   constexpr int kPer = kPer16<V>;
   const int64_t stride = args.values.group_stride;
-  typename V::F acc[kRows][kVecs];
-  for (auto& row : acc) {
-    for (auto& x : row) {
-      x = V::set1(0.0f);
-    }
-  }
+  MicroTile<V, kRows, kVecs> tile;
   for (int k = args.key_begin; k < args.key_end; ++k) {
+    if (args.values.ahead != nullptr) {
+      constexpr int kTileBytes =
+          kVecs * V::kLanes * static_cast<int>(sizeof(typename Element::Stored));
+      const std::byte* line = args.values.ahead[k] + group * 16 * sizeof(typename Element::Stored);
+      for (int at = 0; at < kTileBytes; at += 64) {
+        __builtin_prefetch(line + at);
+      }
+    }
     const auto* from = reinterpret_cast<const typename Element::Stored*>(args.values.rows[k]);
     from += group * stride;
     const float* p = args.p + k;
-    outer_product<V, kRows, kVecs>(
-        acc, [&](int r) { return V::set1(p[r * kRangeKeys]); },
+    tile.add_outer_product(
+        [&](int r) { return V::set1(p[r * kRangeKeys]); },
         [&](int v) { return Element::load(from + v / kPer * stride + v % kPer * V::kLanes); });
   }
-  for (int r = 0; r < kRows; ++r) {
-    float* out = args.out + r * args.out_stride + group * 16;
-    for (int v = 0; v < kVecs; ++v) {
-      const auto added = V::mul(acc[r][v], V::set1(args.b[r]));
-      float* at = out + v * V::kLanes;
-      V::store(at, V::fma(V::load(at), V::set1(args.a[r]), added));
-    }
-  }
+  float* out = args.out + group * 16;
+  tile.for_each([&](auto r, auto v) {
+    const auto added = V::mul(tile.acc[r][v], V::set1(args.b[r]));
+    float* at = out + r * args.out_stride + v * V::kLanes;
+    V::store(at, V::fma(V::load(at), V::set1(args.a[r]), added));
+  });
 }
 
 template <class V, class Element, int kRows = kMicroRows>
@@ -250,9 +277,14 @@ void reduce_run(const RangeArgs& args, const RowRun& run, const ValueRows& value
   for (int i = 0; i < run.num_rows; i += kMicroRows) {
     score_rows<V>(args, run, run.first_row + i, rows_from(run, i));
   }
+  const bool whole = run.key_begin == 0 && run.key_end == kRangeKeys && args.soft_cap <= 0.0f;
   for (int i = 0; i < run.num_rows; ++i) {
-    softmax_row<V>(args, run, scratch.scores + (run.first_row + i) * kRangeKeys, range_max + i,
-                   range_sum + i);
+    float* scores = scratch.scores + (run.first_row + i) * kRangeKeys;
+    if (whole) {
+      softmax_whole_row<V>(args.scale, scores, range_max + i, range_sum + i);
+    } else {
+      softmax_row<V>(args, run, scores, range_max + i, range_sum + i);
+    }
   }
   std::memcpy(max, scratch.max + run.first_row, sizeof(float) * (kPaddedTileRows - run.first_row));
   std::memcpy(sum, scratch.sum + run.first_row, sizeof(float) * (kPaddedTileRows - run.first_row));
@@ -278,11 +310,12 @@ void reduce_run(const RangeArgs& args, const RowRun& run, const ValueRows& value
 // Few rows read the values where they lie; many rows share a float32 copy.
 template <class V, class Element>
 void reduce_range_of(const RangeArgs& args) {
-  load_keys<V, Element>(*args.range, args.head_size, args.scratch.keys);
+  load_keys<V, Element>(*args.range, args.next, args.head_size, args.scratch.keys);
   const int rows = args.runs.back().first_row + args.runs.back().num_rows;
   if (rows <= kMicroRows && args.head_size % 16 == 0) {
+    const std::byte* const* ahead = args.next == nullptr ? nullptr : args.next->values;
     for (const RowRun& run : args.runs) {
-      reduce_run<V, Element>(args, run, {args.range->values, 16});
+      reduce_run<V, Element>(args, run, {args.range->values, 16, ahead});
     }
     return;
   }
@@ -292,7 +325,7 @@ void reduce_range_of(const RangeArgs& args) {
     copies[k] = reinterpret_cast<const std::byte*>(args.scratch.values + k * 16);
   }
   for (const RowRun& run : args.runs) {
-    reduce_run<V, Float32Element<V>>(args, run, {copies, kRangeKeys * 16});
+    reduce_run<V, Float32Element<V>>(args, run, {copies, kRangeKeys * 16, nullptr});
   }
 }
 

@@ -8,6 +8,12 @@
 #include "kernels/rope/kv_layout.h"
 
 namespace zonda::kernels {
+namespace {
+
+// Tiles up to this many rows wait for memory rather than for arithmetic.
+constexpr int32_t kFewRows = 12;
+
+}  // namespace
 
 TileShape TileShape::of(int32_t num_heads, int32_t num_kv_heads) {
   const int32_t group = num_heads / num_kv_heads;
@@ -78,6 +84,7 @@ TileWorker::TileWorker(const AttentionParams& params, const AttentionKernel& ker
 
 void TileWorker::begin(const Tile& tile) {
   tile_ = tile;
+  located_range_ = -1;
   const int32_t size = params_.kv.head_size;
   const int32_t rows = tile.num_tokens * tile.num_heads;
   for (int32_t i = 0; i < rows; ++i) {
@@ -120,7 +127,7 @@ void TileWorker::locate_keys(int32_t range, KeyRange* keys) const {
   std::fill(keys->values + keys->end, keys->values + kRangeKeys, keys->values[keys->end - 1]);
 }
 
-int TileWorker::fill_runs(int32_t range, RowRun* runs) const {
+int TileWorker::fill_runs(int32_t range) {
   const int32_t first = range * kRangeKeys;
   int count = 0;
   for (int32_t token = 0; token < tile_.num_tokens; ++token) {
@@ -131,23 +138,32 @@ int TileWorker::fill_runs(int32_t range, RowRun* runs) const {
       continue;
     }
     const int row = token * tile_.num_heads;
-    RowRun* last = count == 0 ? nullptr : &runs[count - 1];
+    RowRun* last = count == 0 ? nullptr : &runs_[count - 1];
     if (last != nullptr && last->key_begin == begin && last->key_end == end) {
       last->num_rows += tile_.num_heads;
     } else {
-      runs[count++] = {row, tile_.num_heads, begin, end};
+      runs_[count++] = {row, tile_.num_heads, begin, end};
     }
   }
   return count;
 }
 
-void TileWorker::reduce(int32_t range) {
-  KeyRange keys;
-  locate_keys(range, &keys);
-  RowRun runs[kTileRows];
-  const int count = fill_runs(range, runs);
-  kernel_.reduce_range({.range = &keys,
-                        .runs = {runs, static_cast<size_t>(count)},
+void TileWorker::reduce(int32_t range, int32_t end) {
+  KeyRange* keys = &located_[range % 2];
+  if (located_range_ != range) {
+    locate_keys(range, keys);
+  }
+  const KeyRange* next = nullptr;
+  // Few rows are done before memory has answered: ask early.
+  if (tile_.num_tokens * tile_.num_heads <= kFewRows && range + 1 < end) {
+    locate_keys(range + 1, &located_[(range + 1) % 2]);
+    located_range_ = range + 1;
+    next = &located_[located_range_ % 2];
+  }
+  const int count = fill_runs(range);
+  kernel_.reduce_range({.range = keys,
+                        .next = next,
+                        .runs = {runs_, static_cast<size_t>(count)},
                         .q = q_,
                         .scratch = scratch_,
                         .head_size = params_.kv.head_size,

@@ -52,8 +52,8 @@ class TileWorker {
 
   // Starts a tile: its rows have seen no key yet.
   void begin(const Tile& tile);
-  // Joins the keys of one range.
-  void reduce(int32_t range);
+  // Joins the keys of one range; `end` is the end of the ranges that will be reduced one by one.
+  void reduce(int32_t range, int32_t end);
   // The state of a row (token of the tile, head of the tile); joined over all reduced ranges.
   RowState state(int32_t token, int32_t head) const;
   // Writes params.out for all rows.
@@ -61,13 +61,16 @@ class TileWorker {
 
  private:
   void locate_keys(int32_t range, KeyRange* keys) const;
-  int fill_runs(int32_t range, RowRun* runs) const;
+  int fill_runs(int32_t range);
 
   const AttentionParams& params_;
   const AttentionKernel& kernel_;
   TileScratch scratch_;
   Tile tile_;
   const float* q_[kTileRows];
+  RowRun runs_[kTileRows];
+  KeyRange located_[2];         // of ranges with even and odd index
+  int32_t located_range_ = -1;  // the last one located for this tile
 };
 
 // out = o / l of one row.
