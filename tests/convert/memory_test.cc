@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
 #include <string>
 
-#include "base/file.h"
 #include "convert/tiny_model.h"
 #include "test_support/temp_folder.h"
 #include "zonda/convert.h"
@@ -18,11 +18,16 @@ namespace {
 
 constexpr int64_t kMiB = 1 << 20;
 
-// A line of /proc/self/status in bytes: "VmData", "RssFile".
+// A line of /proc/self/status in bytes: "VmData", "RssFile"; 0 if there is none.
 int64_t process_bytes(const std::string& field) {
-  const std::string status = read_file("/proc/self/status").value();
-  const size_t at = status.find("\n" + field + ":");
-  return at == std::string::npos ? 0 : std::stoll(status.substr(at + field.size() + 2)) * 1024;
+  std::ifstream status("/proc/self/status");
+  std::string line;
+  while (std::getline(status, line)) {
+    if (line.starts_with(field + ":")) {
+      return std::stoll(line.substr(field.size() + 1)) * 1024;
+    }
+  }
+  return 0;
 }
 
 // 54 MB; the six large matrices have 8 MiB each.
@@ -34,6 +39,7 @@ void write_large_folder(const std::string& folder) {
 TEST(ConvertMemory, DataIsSmallerThanOneTensor) {
   const TempFolder temp;
   write_large_folder(temp.path() + "/in");
+  ASSERT_GT(process_bytes("VmData"), 0);
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
@@ -42,10 +48,8 @@ TEST(ConvertMemory, DataIsSmallerThanOneTensor) {
     if (::setrlimit(RLIMIT_DATA, &data) != 0) {
       ::_exit(2);
     }
-    const Result<ConvertReport> done = convert_checkpoint({.model_dir = temp.path() + "/in",
-                                                           .output_dir = temp.path() + "/out",
-                                                           .dtype = "bfloat16",
-                                                           .workers = 1});
+    const Result<ConvertReport> done = convert_checkpoint(
+        {.model_dir = temp.path() + "/in", .output_dir = temp.path() + "/out", .workers = 1});
     ::_exit(done.ok() ? 0 : 1);
   }
   int status = 0;
@@ -59,6 +63,7 @@ TEST(ConvertMemory, PagesOfTheSourceAreGivenBackAfterUse) {
   const TempFolder temp;
   write_large_folder(temp.path() + "/in");
   const int64_t before = process_bytes("RssFile");
+  ASSERT_GT(before, 0);
   int64_t most = 0;
   const auto watch = [&](const ConvertProgress&) {
     most = std::max(most, process_bytes("RssFile") - before);
