@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <thread>
 
@@ -90,7 +91,7 @@ class Runner {
       if (index >= jobs_.size()) {
         return;
       }
-      const Result<void> done = run_one(jobs_[index], buffer);
+      const Result<void> done = run_guarded(jobs_[index], buffer);
       const std::lock_guard lock(mutex_);
       if (!done.ok()) {
         if (!fault_ || index < fault_job_) {
@@ -101,6 +102,16 @@ class Runner {
         return;
       }
       finish(jobs_[index]);
+    }
+  }
+
+  // An exception may not leave a thread.
+  Result<void> run_guarded(const Job& job, RowBuffer& buffer) {
+    try {
+      return run_one(job, buffer);
+    } catch (const std::bad_alloc&) {
+      return over_capacity("[convert] out of memory at {} rows of {}.", job.rows,
+                           weights_[job.weight].spec.name);
     }
   }
 
