@@ -114,25 +114,17 @@ constexpr LinearTactic kFloatTactics<FloatKind::kFloat32>[] = {
 
 }  // namespace
 
-TacticList linear_tactics_avx2(WeightFormat format) {
-  switch (format) {
-    case WeightFormat::kFloat32:
-      return list_of(kFloatTactics<FloatKind::kFloat32>);
-    case WeightFormat::kFloat16:
-      return list_of(kFloatTactics<FloatKind::kFloat16>);
-    case WeightFormat::kBFloat16:
-      return list_of(kFloatTactics<FloatKind::kBFloat16>);
-    case WeightFormat::kInt8:
-      return list_of(kInt8Tactics);
-    case WeightFormat::kInt4:
-      return list_of(kInt4Tactics);
-  }
-  return {};
-}
+constinit const TacticTable kAvx2Tactics{
+    .float32 = list_of(kFloatTactics<FloatKind::kFloat32>),
+    .float16 = list_of(kFloatTactics<FloatKind::kFloat16>),
+    .bfloat16 = list_of(kFloatTactics<FloatKind::kBFloat16>),
+    .int8 = list_of(kInt8Tactics),
+    .int4 = list_of(kInt4Tactics),
+};
 
 }  // namespace zonda::kernels
 #else
 namespace zonda::kernels {
-TacticList linear_tactics_avx2(WeightFormat) { return {}; }
+constinit const TacticTable kAvx2Tactics{};
 }  // namespace zonda::kernels
 #endif

@@ -26,7 +26,7 @@ int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit
 
 // Upper bound for every activation kind and tile size.
 int64_t activation_bytes(int64_t cols, int64_t tokens) {
-  const int64_t room = tokens + std::min(tokens, kMaxTileTokens);
+  const int64_t room = round_up(tokens + std::min(tokens, kMaxTileTokens), 16);
   return room * (4 * round_up(cols, 128) + 320) + 256;
 }
 
@@ -34,12 +34,30 @@ int64_t own_activation_bytes(int64_t cols, int64_t tokens) {
   return activation_bytes(cols, std::min(tokens, kOwnTokens));
 }
 
-int64_t tile_bytes(const LinearKernel& kernel, const PanelLayout& layout, int tokens) {
-  if (kernel.activations == ActivationKind::kFloat) {
-    return align64(layout.k * tokens * 4);
+// Rows of a matrix tile; sums and activations of tile kernels are padded to it.
+constexpr int64_t kTileRows = 16;
+
+int64_t token_unit(ActivationKind kind) {
+  return kind == ActivationKind::kBf16Tiles || kind == ActivationKind::kByteTiles ? kTileRows : 1;
+}
+
+// `tokens` is a multiple of token_unit.
+int64_t tile_bytes(ActivationKind kind, const PanelLayout& layout, int64_t tokens) {
+  const int count = static_cast<int>(tokens);
+  switch (kind) {
+    case ActivationKind::kFloat:
+      return align64(layout.k * tokens * 4);
+    case ActivationKind::kPairs:
+    case ActivationKind::kBf16Tiles:
+      return align64(layout.k * tokens * 2);
+    case ActivationKind::kBytes:
+      return integer_tile(layout.k, layout.blocks, count, 1).bytes;
+    case ActivationKind::kBytePlanes:
+      return integer_tile(layout.k, layout.blocks, count, 2).bytes;
+    case ActivationKind::kByteTiles:
+      return integer_tile(round_up(layout.k, 64), layout.blocks, count, 1).bytes;
   }
-  const int planes = kernel.activations == ActivationKind::kBytePlanes ? 2 : 1;
-  return integer_tile(layout.k, layout.blocks, tokens, planes).bytes;
+  return 0;
 }
 
 // One call of run_linear: sizes that do not depend on the thread.
@@ -49,8 +67,10 @@ class LinearRun {
       : kernel_(kernel), params_(params), threads_(threads), layout_(panel_layout(params.packed)) {
     panel_unit_ = is_gated(params.epilogue) ? 2 : 1;
     const int64_t grain = std::lcm<int64_t>(kernel.panels, panel_unit_);
-    chunk_tokens_ = std::min(kChunkTokens, kSumVectors / grain);
-    set_panels_ = kSumVectors / std::min(chunk_tokens_, params.num_tokens) / grain * grain;
+    token_unit_ = token_unit(kernel.activations);
+    chunk_tokens_ = std::min(kChunkTokens, kSumVectors / grain / kMaxTileTokens * kMaxTileTokens);
+    const int64_t tokens = round_up(std::min(chunk_tokens_, params.num_tokens), token_unit_);
+    set_panels_ = kSumVectors / tokens / grain * grain;
     CHECK(kernel.panels <= kMaxPanels && kernel.tile_tokens <= kMaxTileTokens);
     if (kernel.unpacks) {
       unpacked_ = is_quantized(params.packed.type.format) ? unpacked_int4_layout(params.packed)
@@ -109,9 +129,9 @@ class LinearRun {
     chunk.first = first;
     chunk.count = count;
     chunk.tiles = (count + kernel_.tile_tokens - 1) / kernel_.tile_tokens;
-    chunk.tile_tokens = (count + chunk.tiles - 1) / chunk.tiles;
+    chunk.tile_tokens = round_up((count + chunk.tiles - 1) / chunk.tiles, token_unit_);
     chunk.tiles = (count + chunk.tile_tokens - 1) / chunk.tile_tokens;
-    chunk.tile_stride = tile_bytes(kernel_, layout_, static_cast<int>(chunk.tile_tokens));
+    chunk.tile_stride = tile_bytes(kernel_.activations, layout_, chunk.tile_tokens);
     chunk.activations = params_.workspace;
     if (own_ && threads_ > 1) {
       chunk.activations += thread * align64(own);
@@ -245,6 +265,7 @@ class LinearRun {
   PanelLayout unpacked_;
   int64_t panel_scratch_ = 0;
   int64_t panel_unit_ = 1;
+  int64_t token_unit_ = 1;
   int64_t set_panels_ = 1;
   int64_t chunk_tokens_ = 0;
   bool own_ = false;
@@ -265,7 +286,15 @@ void run_linear(const LinearKernel& kernel, const LinearParams& params, device::
   }
   device::ThreadPool& pool = stream.pool();
   LinearRun linear(kernel, params, pool.size());
-  pool.run([&](int thread) { linear.run(thread, pool); });
+  pool.run([&](int thread) {
+    if (kernel.begin != nullptr) {
+      kernel.begin();
+    }
+    linear.run(thread, pool);
+    if (kernel.end != nullptr) {
+      kernel.end();
+    }
+  });
 }
 
 }  // namespace zonda::kernels

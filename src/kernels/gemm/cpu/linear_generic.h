@@ -1,6 +1,6 @@
 // The algorithm of every vector instruction set, over a class V that wraps its registers. Included
-// once by each instruction set's file; V lives in an anonymous namespace there, so nothing
-// instantiated here is shared between files.
+// once by each instruction set's file. All of it lies in an anonymous namespace: a copy compiled
+// for one instruction set must never be linked into another's file.
 //
 // V supplies 16 lanes, lane r being row r of a panel:
 //   F float lanes: set1 load store add mul fma div min max round pow2 load_half
@@ -20,6 +20,7 @@
 #include "kernels/gemm/epilogue_math.h"
 
 namespace zonda::kernels {
+namespace {
 
 enum class IntegerKind : uint8_t {
   kNibbles,     // packed int4
@@ -33,6 +34,11 @@ enum class FloatKind : uint8_t { kFloat32, kFloat16, kBFloat16 };
 template <class V>
 constexpr int planes_of(IntegerKind kind) {
   return !V::kWide && kind == IntegerKind::kBytes ? 2 : 1;
+}
+
+template <const LinearKernel& kKernel>
+void run_kernel(const LinearParams& params, device::Stream& stream) {
+  run_linear(kKernel, params, stream);
 }
 
 // ---- activations ----
@@ -67,16 +73,30 @@ QuantizedGroup quantize_group(const float* x, int64_t count, int8_t* q, int8_t* 
   return {is_zero ? 0.0f : amax / 127.0f, V::horizontal_add(sum)};
 }
 
+constexpr int64_t kMaxGroup = 128;
+
+// The same where only the first `real` values exist and the others are zero.
+template <class V, int kPlanes>
+QuantizedGroup quantize_padded(const float* x, int64_t real, int64_t count, int8_t* q,
+                               int8_t* q_low) {
+  if (real >= count) {
+    return quantize_group<V, kPlanes>(x, count, q, q_low);
+  }
+  alignas(64) float padded[kMaxGroup];
+  for (int64_t i = 0; i < count; ++i) {
+    padded[i] = i < real ? x[i] : 0.0f;
+  }
+  return quantize_group<V, kPlanes>(padded, count, q, q_low);
+}
+
 template <class V, int kPlanes>
 void prepare_integer(const TileArgs& args) {
-  constexpr int64_t kMaxGroup = 128;
   const PanelLayout& layout = *args.layout;
   const int64_t tokens = args.tokens;
   const IntegerTile tile = integer_tile(layout.k, layout.blocks, args.tokens, kPlanes);
   auto* scales = reinterpret_cast<float*>(args.out + tile.scale_offset);
   auto* offsets = reinterpret_cast<int32_t*>(args.out + tile.offset_offset);
   auto* weight_sums = reinterpret_cast<float*>(args.out + tile.weight_sum_offset);
-  alignas(64) float padded[kMaxGroup];
   alignas(64) int32_t q[kPlanes][kMaxGroup / 4];
   for (int64_t token = 0; token < tokens; ++token) {
     const float* x = args.x + token * args.x_stride;
@@ -84,16 +104,9 @@ void prepare_integer(const TileArgs& args) {
       const int64_t first = block * layout.block_k;
       const int64_t in_layout = layout.k - first;
       const int64_t count = in_layout < layout.block_k ? in_layout : layout.block_k;
-      const float* values = x + first;
-      if (first + count > args.cols) {
-        for (int64_t i = 0; i < count; ++i) {
-          padded[i] = first + i < args.cols ? x[first + i] : 0.0f;
-        }
-        values = padded;
-      }
-      const QuantizedGroup group =
-          quantize_group<V, kPlanes>(values, count, reinterpret_cast<int8_t*>(q[0]),
-                                     reinterpret_cast<int8_t*>(q[kPlanes - 1]));
+      const QuantizedGroup group = quantize_padded<V, kPlanes>(
+          x + first, args.cols - first, count, reinterpret_cast<int8_t*>(q[0]),
+          reinterpret_cast<int8_t*>(q[kPlanes - 1]));
       auto* out = reinterpret_cast<int32_t*>(args.out) + (first / 4 * tokens + token) * kPlanes;
       for (int64_t i = 0; i < count / 4; ++i) {
         for (int plane = 0; plane < kPlanes; ++plane) {
@@ -398,4 +411,5 @@ void finish(const FinishArgs& args) {
   }
 }
 
+}  // namespace
 }  // namespace zonda::kernels

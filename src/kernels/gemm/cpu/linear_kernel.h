@@ -15,6 +15,8 @@ namespace zonda::kernels {
 //                    scale [groups][tokens] float, offset [groups][tokens] int32 = -zero_point *
 //                    sum(q), weight_sum [groups][tokens] float = scale * sum(q)
 //   float weights:   [k][tokens] float
+//   kPairs:          [k / 2][tokens][2] bfloat16
+//   kBf16Tiles, kByteTiles: as tiles of 16 tokens, see linear_amx.cc
 struct TileArgs {
   const float* x = nullptr;  // first token of the tile, row stride x_stride
   int64_t x_stride = 0;
@@ -60,7 +62,7 @@ struct FinishArgs {
   int tokens = 0;
 };
 
-enum class ActivationKind : uint8_t { kFloat, kBytes, kBytePlanes };
+enum class ActivationKind : uint8_t { kFloat, kPairs, kBytes, kBytePlanes, kBf16Tiles, kByteTiles };
 
 // One tactic: functions and the shape of the loop nest around them.
 struct LinearKernel {
@@ -73,6 +75,9 @@ struct LinearKernel {
   void (*unpack)(const UnpackArgs& args);
   void (*accumulate)(const AccumulateArgs& args);
   void (*finish)(const FinishArgs& args);
+  // Around a thread's share of the work, or null: registers that need to be set up.
+  void (*begin)() = nullptr;
+  void (*end)() = nullptr;
 };
 
 // Parts of an integer tile; all follow each other in this order. Always inlined: an instruction
@@ -97,25 +102,24 @@ struct IntegerTile {
 
 void run_linear(const LinearKernel& kernel, const LinearParams& params, device::Stream& stream);
 
-template <const LinearKernel& kKernel>
-void run_kernel(const LinearParams& params, device::Stream& stream) {
-  run_linear(kKernel, params, stream);
-}
-
-// The tactics of one instruction set for one format; count 0 when this build lacks them. Float
-// tactics of AVX2 and AVX-512 share one arithmetic, so a higher level may list a lower one's.
+// Tactics of one instruction set, as constant data: asking which there are must not run code that
+// was compiled for it. A format that it adds nothing to is empty, and so is everything when this
+// build lacks it.
 struct TacticList {
   const LinearTactic* first = nullptr;
   size_t count = 0;
+};
+struct TacticTable {
+  TacticList float32, float16, bfloat16, int8, int4;
 };
 inline constexpr int64_t kManyTokens = int64_t{1} << 40;
 template <size_t kCount>
 [[gnu::always_inline]] constexpr TacticList list_of(const LinearTactic (&tactics)[kCount]) {
   return {tactics, kCount};
 }
-TacticList linear_tactics_avx2(WeightFormat format);
-TacticList linear_tactics_avx512(WeightFormat format);
-TacticList linear_tactics_avx512bf16(WeightFormat format);
-TacticList linear_tactics_amx(WeightFormat format);
+extern const TacticTable kAvx2Tactics;
+extern const TacticTable kAvx512Tactics;
+extern const TacticTable kAvx512Bf16Tactics;
+extern const TacticTable kAmxTactics;
 
 }  // namespace zonda::kernels

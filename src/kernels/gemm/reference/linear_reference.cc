@@ -125,10 +125,30 @@ void load_float_row(WeightFormat format, const PanelLayout& layout, const std::b
   }
 }
 
+float value_or_zero(const float* x, int64_t k, int64_t cols) { return k < cols ? x[k] : 0.0f; }
+
 float float_dot(const std::vector<float>& row, const float* x, int64_t cols) {
   float f = 0.0f;
   for (int64_t k = 0; k < static_cast<int64_t>(row.size()); ++k) {
-    f = std::fma(row[static_cast<size_t>(k)], k < cols ? x[k] : 0.0f, f);
+    f = std::fma(row[static_cast<size_t>(k)], value_or_zero(x, k, cols), f);
+  }
+  return f;
+}
+
+// Activations rounded to bfloat16. Each step adds the products of `pairs` pairs of k: the even and
+// the odd ones of a step are summed apart, but for a single pair, where one follows the other.
+float bf16_dot(const std::vector<float>& row, const float* x, int64_t cols, int64_t pairs) {
+  float f = 0.0f;
+  for (int64_t step = 0; step < static_cast<int64_t>(row.size()); step += 2 * pairs) {
+    float even = 0.0f;
+    float odd = pairs == 1 ? f : 0.0f;
+    for (int64_t k = step; k < step + 2 * pairs; k += 2) {
+      const float first = bf16_to_float(float_to_bf16(value_or_zero(x, k, cols)));
+      const float second = bf16_to_float(float_to_bf16(value_or_zero(x, k + 1, cols)));
+      odd = std::fma(row[static_cast<size_t>(k + 1)], second, odd);
+      even = std::fma(row[static_cast<size_t>(k)], first, pairs == 1 ? odd : even);
+    }
+    f = pairs == 1 ? even : f + (even + odd);
   }
   return f;
 }
@@ -138,8 +158,8 @@ using PanelSums = std::vector<float>;
 
 class ReferenceRun {
  public:
-  explicit ReferenceRun(const LinearParams& params)
-      : params_(params), layout_(panel_layout(params.packed)) {
+  ReferenceRun(const LinearParams& params, device::CpuIsa isa)
+      : params_(params), isa_(isa), layout_(panel_layout(params.packed)) {
     if (is_quantized(params.packed.type.format)) {
       for (int64_t token = 0; token < params.num_tokens; ++token) {
         tokens_.push_back(
@@ -175,15 +195,25 @@ class ReferenceRun {
       }
       for (int64_t token = 0; token < params_.num_tokens; ++token) {
         float& sum = sums[static_cast<size_t>(token * kPanelRows + lane)];
-        sum = is_quantized(type.format)
-                  ? integers.dot(tokens_[static_cast<size_t>(token)])
-                  : float_dot(floats, params_.x + token * params_.x_stride, type.cols);
+        sum = is_quantized(type.format) ? integers.dot(tokens_[static_cast<size_t>(token)])
+                                        : dot(floats, params_.x + token * params_.x_stride);
         if (params_.bias != nullptr) {
           sum += params_.bias[rows.first + lane];
         }
       }
     }
     return sums;
+  }
+
+  float dot(const std::vector<float>& row, const float* x) const {
+    const WeightType& type = params_.packed.type;
+    if (type.format == WeightFormat::kBFloat16 && isa_ == device::CpuIsa::kAvx512Bf16) {
+      return bf16_dot(row, x, type.cols, 1);
+    }
+    if (type.format == WeightFormat::kBFloat16 && isa_ == device::CpuIsa::kAmx) {
+      return bf16_dot(row, x, type.cols, 16);
+    }
+    return float_dot(row, x, type.cols);
   }
 
   void finish(int64_t panel, const PanelSums& sums, const PanelSums& next) const {
@@ -204,19 +234,20 @@ class ReferenceRun {
   }
 
   const LinearParams& params_;
+  device::CpuIsa isa_;
   PanelLayout layout_;
   std::vector<QuantizedToken> tokens_;
 };
 
 }  // namespace
 
-void linear_reference(const LinearParams& params, device::CpuIsa /*isa*/) {
-  const ReferenceRun reference(params);
+void linear_reference(const LinearParams& params, device::CpuIsa isa) {
+  const ReferenceRun reference(params, isa);
   reference.run(0, reference.panels());
 }
 
 void run_linear_reference(const LinearParams& params, device::Stream& stream) {
-  const ReferenceRun reference(params);
+  const ReferenceRun reference(params, device::CpuIsa::kPortable);
   stream.pool().parallel_for(reference.panels(), 2,
                              [&](int64_t begin, int64_t end) { reference.run(begin, end); });
 }
