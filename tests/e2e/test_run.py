@@ -132,17 +132,15 @@ def test_logprobs_agree_with_the_logits(zonda, tiny_engine, tmp_path):
                        tmp_path / "l.npy", "--max_output_len", 1, *GREEDY, "--logprobs", 1)
     last = np.load(tmp_path / "l.npy")[-1].astype(np.float64)
     want = last[answer["ids"][0]] - last.max() - np.log(np.exp(last - last.max()).sum())
-    entry = answer["logprobs"][0]
-    got = entry["logprob"] if isinstance(entry, dict) else entry
-    assert got == pytest.approx(want, abs=1e-4)
+    assert answer["logprobs"][0]["id"] == answer["ids"][0]
+    assert answer["logprobs"][0]["logprob"] == pytest.approx(want, abs=1e-4)
 
 
 def test_n_choices_are_n_samples(zonda, tiny_engine, tmp_path):
     request = {"input_ids": golden("gqa_tied")["prompt_ids"][:20], "max_output_len": 12, "n": 3,
                "temperature": 1.5, "seed": 3, "ignore_eos": True}
-    answers = zonda.generate(tiny_engine, "--input_file", write_requests(tmp_path / "r", [request]))
-    choices = answers if len(answers) == 3 else answers[0]["choices"]
-    assert len({tuple(choice["ids"]) for choice in choices}) == 3
+    answer = zonda.one(tiny_engine, "--input_file", write_requests(tmp_path / "r", [request]))
+    assert len({tuple(choice["ids"]) for choice in answer["choices"]}) == 3
 
 
 def test_no_output_length_goes_to_the_sequence_limit(zonda, tmp_path):

@@ -56,11 +56,18 @@ def test_own_format_logprobs_are_near_float32(zonda, smollm2_engine, tmp_path):
 
 @pytest.mark.parametrize("source", ["gguf", "engine"])
 def test_ids_equal_tokenizers(zonda, smollm2, smollm2_engine, source):
-    model = smollm2 if source == "gguf" else smollm2_engine
-    for row in TEXTS:
-        if "\0" not in row["text"]:  # an argument cannot hold it
-            out = json.loads(zonda("tokenize", model, "--text", row["text"], "--json"))
-            assert out["ids"] == row["ids"], row["text"]
+    rows = [row for row in TEXTS if "\0" not in row["text"]]  # an argument cannot hold it
+    words = [word for row in rows for word in ("--text", row["text"])]
+    out = zonda("tokenize", smollm2 if source == "gguf" else smollm2_engine, "--parse_special",
+                "--json", *words)
+    found = [json.loads(line) for line in out.splitlines()]
+    assert [one["ids"] for one in found] == [row["ids"] for row in rows]
+    assert [one["text"] for one in found] == [row["decoded"] for row in rows]
+
+
+def test_text_of_a_user_spells_no_special_token(zonda, smollm2):
+    out = json.loads(zonda("tokenize", smollm2, "--text", "<|im_end|>", "--json"))
+    assert END not in out["ids"] and out["text"] == "<|im_end|>"
 
 
 def test_streamed_text_is_the_whole_text(zonda, smollm2_engine):

@@ -3,8 +3,9 @@
 #
 # usage: python tests/golden/make_goldens.py [NAME ...]     (needs requirements/goldens.txt)
 # Each folder is a Hugging Face folder without a tokenizer, and:
-#   golden.json      prompt_ids [64], ids (greedy, up to 32), finish_reason, and bf16_max_abs_delta:
-#                    max |logit| difference of transformers' own bfloat16 run to its float32 run
+#   golden.json      prompt_ids [64], ids (greedy, up to 32), finish_reason, and
+#                    bf16_max_abs_delta, bf16_rms_delta: the difference in logits of transformers'
+#                    own bfloat16 run to its float32 run, over this and seven other prompts
 #   logits.npy       float32 [64, vocab_size], of the prompt, weights and arithmetic in float32
 #   older.json       the same configuration as transformers 4 spells it (rope_theta, rope_scaling)
 import json
@@ -21,6 +22,7 @@ logging.disable_progress_bar()
 
 FOLDER = pathlib.Path(__file__).resolve().parent / "tiny"
 PROMPT_TOKENS, NEW_TOKENS = 64, 32
+PROMPTS = 8  # that the tolerance of bfloat16 is measured over
 MIN_MARGIN = 2e-3  # every greedy choice leads by this at least: 1e-4 of noise cannot turn it
 MIN_DISTINCT = 10  # greedy tokens must vary
 
@@ -69,6 +71,10 @@ def make_model(config, seed, dtype):
     return model
 
 
+def random_prompt(config, seed):
+    return np.random.default_rng(seed).integers(4, config.vocab_size, PROMPT_TOKENS).tolist()
+
+
 def greedy(model, prompt, eos):
     """The greedy continuation, finish reason, and the smallest lead of a choice.
 
@@ -110,6 +116,15 @@ def accepted(config, ids, finish, margin):
     return finish == "length" and len(set(ids)) >= MIN_DISTINCT
 
 
+def bf16_delta(config, seed, dtype):
+    """(largest, root mean square) difference in logits of a bfloat16 run to a float32 run."""
+    model = make_model(config, seed, dtype)
+    low = make_model(config, seed, dtype).to(torch.bfloat16)
+    prompts = torch.tensor([random_prompt(config, seed + i) for i in range(PROMPTS)])
+    delta = low(prompts, use_cache=False).logits.float() - model(prompts, use_cache=False).logits
+    return float(delta.abs().max()), float(delta.square().mean().sqrt())
+
+
 @torch.no_grad()
 def make(name, changes, dtype_name, shards):
     config = LlamaConfig(**{**BASE, **changes}, dtype=dtype_name)
@@ -117,15 +132,14 @@ def make(name, changes, dtype_name, shards):
     dtype = getattr(torch, dtype_name)
     for seed in range(10000):
         model = make_model(config, seed, dtype)
-        prompt = np.random.default_rng(seed).integers(4, config.vocab_size, PROMPT_TOKENS).tolist()
+        prompt = random_prompt(config, seed)
         logits = model(torch.tensor([prompt]), use_cache=False).logits[0]
         ids, finish, margin = greedy(model, prompt, eos)
         if accepted(config, ids, finish, margin):
             break
     else:
         raise SystemExit(f"{name}: no seed is accepted")
-    low = make_model(config, seed, dtype).to(torch.bfloat16)
-    delta = (low(torch.tensor([prompt]), use_cache=False).logits[0].float() - logits).abs().max()
+    largest_delta, rms_delta = bf16_delta(config, seed, dtype)
 
     folder = FOLDER / name
     shutil.rmtree(folder, ignore_errors=True)
@@ -137,10 +151,11 @@ def make(name, changes, dtype_name, shards):
     (folder / "older.json").write_text(json.dumps(older_spelling(written), indent=2) + "\n")
     np.save(folder / "logits.npy", logits.numpy())
     golden = {"prompt_ids": prompt, "ids": ids, "finish_reason": finish, "seed": seed,
-              "smallest_lead": round(margin, 6), "bf16_max_abs_delta": round(float(delta), 6)}
+              "smallest_lead": round(margin, 6), "bf16_max_abs_delta": round(largest_delta, 6),
+              "bf16_rms_delta": round(rms_delta, 6)}
     (folder / "golden.json").write_text(json.dumps(golden) + "\n")
     print(f"{name}: seed {seed}, lead {margin:.4f}, {len(ids)} ids, {finish}, "
-          f"logits std {logits.std():.2f}, bf16 delta {delta:.4f}")
+          f"logits std {logits.std():.2f}, bf16 delta {largest_delta:.4f}, {rms_delta:.4f}")
 
 
 if __name__ == "__main__":
