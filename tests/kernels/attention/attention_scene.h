@@ -40,6 +40,8 @@ struct Layout {
   int64_t block_padding = 0;  // elements between blocks
 };
 
+inline constexpr DType kKvTypes[] = {DType::kFloat32, DType::kFloat16, DType::kBFloat16};
+
 // A fixed function of its arguments, about uniform in [-1, 1].
 inline float made_up(int id, int64_t position, int64_t element, int salt) {
   uint64_t x = static_cast<uint64_t>(id) * 0x9e3779b97f4a7c15u +
@@ -52,6 +54,38 @@ inline float made_up(int id, int64_t position, int64_t element, int salt) {
   x ^= x >> 29;
   return static_cast<float>(static_cast<int64_t>(x >> 40) - (1 << 23)) /
          static_cast<float>(1 << 23);
+}
+
+inline HeadShape random_shape(std::mt19937& random) {
+  constexpr int32_t kHeadSizes[] = {4, 8, 12, 16, 20, 32, 64, 80, 96, 128, 200};
+  constexpr int32_t kGroups[] = {1, 2, 3, 4, 7, 8, 61};
+  HeadShape s;
+  s.head_size = kHeadSizes[random() % std::size(kHeadSizes)];
+  s.num_kv_heads = 1 + static_cast<int32_t>(random() % 3);
+  s.num_heads = s.num_kv_heads * kGroups[random() % std::size(kGroups)];
+  s.head_size = s.num_heads > 24 ? s.head_size % 64 + 4 : s.head_size;
+  s.dtype = kKvTypes[random() % 3];
+  s.window = random() % 3 == 0 ? 1 + static_cast<int32_t>(random() % 150) : 0;
+  s.soft_cap = random() % 3 == 0 ? 2.0f : 0.0f;
+  return s;
+}
+
+inline Layout random_layout(std::mt19937& random) {
+  constexpr int32_t kBlockSizes[] = {1, 3, 16, 32, 64, 100, 128};
+  return {.block_size = kBlockSizes[random() % std::size(kBlockSizes)],
+          .seed = static_cast<uint32_t>(random()),
+          .block_padding = static_cast<int64_t>(random() % 2 * 24)};
+}
+
+inline std::vector<Chunk> random_chunks(std::mt19937& random) {
+  std::vector<Chunk> chunks;
+  const int count = 1 + static_cast<int>(random() % 4);
+  for (int id = 0; id < count; ++id) {
+    const auto start = static_cast<int32_t>(random() % 2 * (random() % 200));
+    const auto tokens = static_cast<int32_t>(random() % 2 == 0 ? 1 : 1 + random() % 60);
+    chunks.push_back({id, start, tokens});
+  }
+  return chunks;
 }
 
 class Scene {

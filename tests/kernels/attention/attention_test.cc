@@ -8,15 +8,10 @@
 #include <random>
 
 #include "kernels/attention/attention_scene.h"
-#include "kernels/attention/cpu/attention_driver.h"
-#include "kernels/attention/cpu/attention_range_impl.h"
 #include "kernels/isa_levels.h"
-#include "kernels/sixteen_lanes.h"
 
 namespace zonda::kernels {
 namespace {
-
-constexpr DType kKvTypes[] = {DType::kFloat32, DType::kFloat16, DType::kBFloat16};
 
 // The formula in double precision for one token.
 std::vector<double> exact_token(const HeadShape& s, int id, int32_t position) {
@@ -49,38 +44,6 @@ std::vector<double> exact_token(const HeadShape& s, int id, int32_t position) {
     }
   }
   return out;
-}
-
-HeadShape random_shape(std::mt19937& random) {
-  constexpr int32_t kHeadSizes[] = {4, 8, 12, 16, 20, 32, 64, 80, 96, 128, 200};
-  constexpr int32_t kGroups[] = {1, 2, 3, 4, 7, 8, 61};
-  HeadShape s;
-  s.head_size = kHeadSizes[random() % std::size(kHeadSizes)];
-  s.num_kv_heads = 1 + static_cast<int32_t>(random() % 3);
-  s.num_heads = s.num_kv_heads * kGroups[random() % std::size(kGroups)];
-  s.head_size = s.num_heads > 24 ? s.head_size % 64 + 4 : s.head_size;
-  s.dtype = kKvTypes[random() % 3];
-  s.window = random() % 3 == 0 ? 1 + static_cast<int32_t>(random() % 150) : 0;
-  s.soft_cap = random() % 3 == 0 ? 2.0f : 0.0f;
-  return s;
-}
-
-Layout random_layout(std::mt19937& random) {
-  constexpr int32_t kBlockSizes[] = {1, 3, 16, 32, 64, 100, 128};
-  return {.block_size = kBlockSizes[random() % std::size(kBlockSizes)],
-          .seed = static_cast<uint32_t>(random()),
-          .block_padding = static_cast<int64_t>(random() % 2 * 24)};
-}
-
-std::vector<Chunk> random_chunks(std::mt19937& random) {
-  std::vector<Chunk> chunks;
-  const int count = 1 + static_cast<int>(random() % 4);
-  for (int id = 0; id < count; ++id) {
-    const auto start = static_cast<int32_t>(random() % 2 * (random() % 200));
-    const auto tokens = static_cast<int32_t>(random() % 2 == 0 ? 1 : 1 + random() % 60);
-    chunks.push_back({id, start, tokens});
-  }
-  return chunks;
 }
 
 TEST(Attention, ReferenceIsSoftmaxAttentionInDoublePrecision) {
@@ -119,20 +82,6 @@ TEST(Attention, EveryIsaAndThreadCountGivesTheBitsOfTheReference) {
             << device::cpu_isa_name(isa) << " threads " << threads << " case " << i;
       }
     }
-  }
-}
-
-TEST(Attention, SixteenLaneTilesGiveTheBitsOfTheReference) {
-  constexpr AttentionKernel kKernel = {reduce_range<SixteenLanes>, join_row<SixteenLanes>};
-  std::mt19937 random(3);
-  device::ThreadPool pool(2);
-  for (int i = 0; i < 25; ++i) {
-    const HeadShape shape = random_shape(random);
-    Scene scene(shape, random_chunks(random), random_layout(random));
-    ASSERT_EQ(
-        scene.run([&](const AttentionParams& params) { attention_driver(params, kKernel, pool); },
-                  pool.size()),
-        scene.run_reference());
   }
 }
 

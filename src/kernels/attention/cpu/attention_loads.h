@@ -64,15 +64,7 @@ void transpose_keys(const std::byte* const* keys, int64_t byte_offset, int dims,
   }
 }
 
-// Asks the caches for the next range's part of the keys that are being loaded.
-template <int kKeys>
-void prefetch_keys(const std::byte* const* keys, int64_t byte_offset) {
-  if (byte_offset % 64 == 0) {
-    for (int i = 0; i < kKeys; ++i) {
-      __builtin_prefetch(keys[i] + byte_offset);
-    }
-  }
-}
+inline constexpr int kCacheLine = 64;
 
 // to: TileScratch::keys; whole groups of 16 keys that hold [range.begin, range.end).
 template <class V, class Element>
@@ -86,8 +78,10 @@ void load_keys(const KeyRange& range, const KeyRange* next, int32_t head_size, f
     float* group = to + int64_t{key / 16} * head_size * 16 + key % 16;
     for (int d = 0; d < whole; d += kTileDims) {
       const int64_t offset = int64_t{d} * sizeof(typename Element::Stored);
-      if (next != nullptr) {
-        prefetch_keys<V::kLanes>(next->keys + key, offset);
+      if (next != nullptr && offset % kCacheLine == 0) {
+        for (int i = 0; i < V::kLanes; ++i) {
+          __builtin_prefetch(next->keys[key + i] + offset);
+        }
       }
       transpose_keys<V, Element>(range.keys + key, offset, kTileDims, group + d * 16);
     }
@@ -107,12 +101,16 @@ void load_keys(const KeyRange& range, const KeyRange* next, int32_t head_size, f
 
 // to: TileScratch::values; dimensions beyond head_size become zero.
 template <class V, class Element>
-void load_values(const KeyRange& range, int32_t head_size, float* to) {
+void load_values(const KeyRange& range, const KeyRange* next, int32_t head_size, float* to) {
   const int whole = head_size / 16 * 16;
   for (int key = range.begin; key < range.end; ++key) {
     const auto* from = reinterpret_cast<const typename Element::Stored*>(range.values[key]);
     float* row = to + key * 16;
     for (int d = 0; d < whole; d += V::kLanes) {
+      const int64_t offset = int64_t{d} * sizeof(typename Element::Stored);
+      if (next != nullptr && offset % kCacheLine == 0) {
+        __builtin_prefetch(next->values[key] + offset);
+      }
       V::store(row + d / 16 * 16 * kRangeKeys + d % 16, Element::load(from + d));
     }
     if (whole < head_size) {

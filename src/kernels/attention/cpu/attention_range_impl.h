@@ -15,6 +15,7 @@
 namespace zonda::kernels {
 
 // Rows of a register tile.
+template <class V>
 inline constexpr int kMicroRows = 6;
 
 template <class V>
@@ -77,7 +78,7 @@ void score_tile(const RangeArgs& args, const float* const* q, int group, float* 
       [&](auto r, auto v) { V::store(scores + r * kRangeKeys + v * V::kLanes, tile.acc[r][v]); });
 }
 
-template <class V, int kRows = kMicroRows>
+template <class V, int kRows = kMicroRows<V>>
 void score_rows(const RangeArgs& args, const RowRun& run, int row, int rows) {
   if (rows < kRows) {
     if constexpr (kRows > 1) {
@@ -220,7 +221,7 @@ void value_tile(const ValueTileArgs& args, int64_t group) {
       constexpr int kTileBytes =
           kVecs * V::kLanes * static_cast<int>(sizeof(typename Element::Stored));
       const std::byte* line = args.values.ahead[k] + group * 16 * sizeof(typename Element::Stored);
-      for (int at = 0; at < kTileBytes; at += 64) {
+      for (int at = 0; at < kTileBytes; at += kCacheLine) {
         __builtin_prefetch(line + at);
       }
     }
@@ -239,7 +240,7 @@ void value_tile(const ValueTileArgs& args, int64_t group) {
   });
 }
 
-template <class V, class Element, int kRows = kMicroRows>
+template <class V, class Element, int kRows = kMicroRows<V>>
 void value_rows(const ValueTileArgs& args, int rows) {
   if (rows < kRows) {
     if constexpr (kRows > 1) {
@@ -260,8 +261,9 @@ void value_rows(const ValueTileArgs& args, int rows) {
 }
 
 // Rows of the micro tile that starts at row i of the run.
-static inline int rows_from(const RowRun& run, int i) {
-  return run.num_rows - i < kMicroRows ? run.num_rows - i : kMicroRows;
+template <class V>
+int rows_from(const RowRun& run, int i) {
+  return run.num_rows - i < kMicroRows<V> ? run.num_rows - i : kMicroRows<V>;
 }
 
 // Scores, softmax and values of one run.
@@ -274,8 +276,8 @@ void reduce_run(const RangeArgs& args, const RowRun& run, const ValueRows& value
   alignas(64) float a[kPaddedTileRows];
   alignas(64) float b[kPaddedTileRows];
   const TileScratch& scratch = args.scratch;
-  for (int i = 0; i < run.num_rows; i += kMicroRows) {
-    score_rows<V>(args, run, run.first_row + i, rows_from(run, i));
+  for (int i = 0; i < run.num_rows; i += kMicroRows<V>) {
+    score_rows<V>(args, run, run.first_row + i, rows_from<V>(run, i));
   }
   const bool whole = run.key_begin == 0 && run.key_end == kRangeKeys && args.soft_cap <= 0.0f;
   for (int i = 0; i < run.num_rows; ++i) {
@@ -293,7 +295,7 @@ void reduce_run(const RangeArgs& args, const RowRun& run, const ValueRows& value
   std::memcpy(scratch.max + run.first_row, max, bytes);
   std::memcpy(scratch.sum + run.first_row, sum, bytes);
   const int64_t out_stride = padded_head_size(args.head_size);
-  for (int i = 0; i < run.num_rows; i += kMicroRows) {
+  for (int i = 0; i < run.num_rows; i += kMicroRows<V>) {
     const int row = run.first_row + i;
     value_rows<V, Element>({.values = values,
                             .p = scratch.scores + row * kRangeKeys,
@@ -303,7 +305,7 @@ void reduce_run(const RangeArgs& args, const RowRun& run, const ValueRows& value
                             .out_stride = out_stride,
                             .key_begin = run.key_begin,
                             .key_end = run.key_end},
-                           rows_from(run, i));
+                           rows_from<V>(run, i));
   }
 }
 
@@ -312,14 +314,14 @@ template <class V, class Element>
 void reduce_range_of(const RangeArgs& args) {
   load_keys<V, Element>(*args.range, args.next, args.head_size, args.scratch.keys);
   const int rows = args.runs.back().first_row + args.runs.back().num_rows;
-  if (rows <= kMicroRows && args.head_size % 16 == 0) {
+  if (rows <= kMicroRows<V> && args.head_size % 16 == 0) {
     const std::byte* const* ahead = args.next == nullptr ? nullptr : args.next->values;
     for (const RowRun& run : args.runs) {
       reduce_run<V, Element>(args, run, {args.range->values, 16, ahead});
     }
     return;
   }
-  load_values<V, Element>(*args.range, args.head_size, args.scratch.values);
+  load_values<V, Element>(*args.range, args.next, args.head_size, args.scratch.values);
   const std::byte* copies[kRangeKeys];
   for (int k = 0; k < kRangeKeys; ++k) {
     copies[k] = reinterpret_cast<const std::byte*>(args.scratch.values + k * 16);
