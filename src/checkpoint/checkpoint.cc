@@ -207,40 +207,46 @@ Result<WeightView> Checkpoint::weight(std::string_view name) const {
     view.type = {.format = *format, .rows = data->shape[0], .cols = data->shape[1]};
     return view;
   }
+  return quantized_weight(name, *data);
+}
+
+Result<const uint16_t*> Checkpoint::halves(const TensorSpec& spec) const {
+  const Result<TensorView> found = tensor(spec.name);
+  if (!found.ok()) {
+    return found.error();
+  }
+  if (Result<void> checked = check_stored(folder_, spec, *found); !checked.ok()) {
+    return checked.error();
+  }
+  return reinterpret_cast<const uint16_t*>(found->bytes.data());
+}
+
+Result<WeightView> Checkpoint::quantized_weight(std::string_view name,
+                                                const TensorView& data) const {
   const MetadataMap& metadata = files_.file_of(name).metadata();
   const auto description = metadata.find(name);
   if (description == metadata.end()) {
     return unsupported(
         "[checkpoint] {}: tensor {} is {} but __metadata__ does not describe its "
         "quantisation; convert the model with zonda convert.",
-        folder_, name, safetensors_dtype_name(data->dtype));
+        folder_, name, safetensors_dtype_name(data.dtype));
   }
-  Result<WeightType> type = parse_weight_description(description->second, data->shape[0]);
+  Result<WeightType> type = parse_weight_description(description->second, data.shape[0]);
   if (!type.ok()) {
     return corrupt("[checkpoint] {}: tensor {}: {}", folder_, name, type.error().message);
   }
-  view.type = *type;
+  WeightView view{*type, data.bytes.data(), nullptr, nullptr};
   const StoredWeight expected = stored_weight(name, view.type);
-  if (Result<void> checked = check_stored(folder_, expected.data, *data); !checked.ok()) {
+  if (Result<void> checked = check_stored(folder_, expected.data, data); !checked.ok()) {
     return checked.error();
   }
-  const auto find_companion = [this](const TensorSpec& spec) -> Result<const uint16_t*> {
-    const Result<TensorView> found = tensor(spec.name);
-    if (!found.ok()) {
-      return found.error();
-    }
-    if (Result<void> checked = check_stored(folder_, spec, *found); !checked.ok()) {
-      return checked.error();
-    }
-    return reinterpret_cast<const uint16_t*>(found->bytes.data());
-  };
-  const Result<const uint16_t*> scales = find_companion(*expected.scales);
+  const Result<const uint16_t*> scales = halves(*expected.scales);
   if (!scales.ok()) {
     return scales.error();
   }
   view.scales = *scales;
   if (expected.minima) {
-    const Result<const uint16_t*> minima = find_companion(*expected.minima);
+    const Result<const uint16_t*> minima = halves(*expected.minima);
     if (!minima.ok()) {
       return minima.error();
     }

@@ -4,10 +4,11 @@
 // A quantised matrix X.weight is described by the entry "X.weight" of the safetensors file's
 // __metadata__ ("int4,cols=576,group=32,min"; "int8,cols=576,group=0"), so that each tensor tells
 // its own format, and has companions:
-//   X.weight                  I8 [rows, cols]; U8 [rows, cols] with minimum; int4: U8 [rows,
-//                             (cols + 1) / 2]
-//   X.weights_scaling_factor  F16 [rows, groups]; per channel instead X.per_channel_scale F16
-//   [rows] X.weights_minimum         F16 [rows, groups], with minimum only
+//   X.weight                  int8: I8 [rows, cols], with minimum U8 [rows, cols]
+//                             int4: U8 [rows, (cols + 1) / 2]
+//   X.weights_scaling_factor  F16 [rows, groups]
+//   X.per_channel_scale       F16 [rows], instead of the former if a row is one group
+//   X.weights_minimum         F16 [rows, groups], with minimum only
 #pragma once
 
 #include <cstdint>
@@ -48,6 +49,10 @@ class Checkpoint {
   void release(std::string_view name) const;
 
  private:
+  Result<WeightView> quantized_weight(std::string_view name, const TensorView& data) const;
+  // The float16 values of a companion, which must be as `spec` says.
+  Result<const uint16_t*> halves(const TensorSpec& spec) const;
+
   std::string folder_;
   Json config_;
   SafetensorsSet files_;

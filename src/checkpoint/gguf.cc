@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <tuple>
 
 #include "base/error.h"
+#include "checkpoint/gguf_cursor.h"
 
 namespace zonda::checkpoint {
 namespace {
@@ -16,7 +16,7 @@ namespace {
 constexpr uint32_t kMagic = 0x46554747;  // "GGUF"
 constexpr uint64_t kMaxKeyBytes = 65535;
 constexpr uint64_t kMaxEntries = 1u << 20;      // metadata keys, and tensors
-constexpr uint64_t kMaxArrayValues = 1u << 24;  // of all arrays together
+constexpr uint64_t kMaxArrayValues = 1u << 22;  // of all arrays together
 constexpr uint64_t kMaxAlignment = uint64_t{1} << 20;
 constexpr uint32_t kMaxDims = 4;
 constexpr int kMaxArrayDepth = 4;
@@ -36,63 +36,6 @@ enum class ValueType : uint32_t {
   kUint64,
   kInt64,
   kFloat64,
-};
-
-// Names in files are any bytes; messages show only plain ones.
-std::string printable(std::string_view name) {
-  std::string text;
-  for (const char c : name.substr(0, 100)) {
-    text += c >= ' ' && c <= '~' ? c : '?';
-  }
-  return text;
-}
-
-// Reads the file front to back; every step checks what is left.
-class Reader {
- public:
-  Reader(std::span<const std::byte> image, const std::string& path) : image_(image), path_(path) {}
-
-  uint64_t position() const { return position_; }
-  uint64_t left() const { return image_.size() - position_; }
-
-  Error truncated(std::string_view what) const {
-    return corrupt("[gguf] {}: the file ends at byte {} inside {}.", path_, image_.size(), what);
-  }
-
-  template <typename T>
-  Result<T> number(std::string_view what) {
-    if (left() < sizeof(T)) {
-      return truncated(what);
-    }
-    T value;
-    std::memcpy(&value, image_.data() + position_, sizeof(T));
-    position_ += sizeof(T);
-    return value;
-  }
-
-  Result<std::string_view> string(std::string_view what, uint64_t limit) {
-    const Result<uint64_t> length = number<uint64_t>(what);
-    if (!length.ok()) {
-      return length.error();
-    }
-    if (*length > limit) {
-      return corrupt("[gguf] {}: {} has a length of {} bytes, above the limit {}.", path_, what,
-                     *length, limit);
-    }
-    if (*length > left()) {
-      return truncated(what);
-    }
-    const std::string_view text(reinterpret_cast<const char*>(image_.data()) + position_, *length);
-    position_ += *length;
-    return text;
-  }
-
-  const std::string& path() const { return path_; }
-
- private:
-  std::span<const std::byte> image_;
-  const std::string& path_;
-  uint64_t position_ = 0;
 };
 
 class Parser {
@@ -412,7 +355,7 @@ class Parser {
   }
 
   std::span<const std::byte> image_;
-  Reader reader_;
+  GgufCursor reader_;
   GgufMetadata& metadata_;
   GgufTensors& tensors_;
   std::vector<Info> infos_;
