@@ -60,7 +60,7 @@ int32_t RowView::first_max() const {
   return static_cast<int32_t>(std::find(begin, logits_.end(), max_) - logits_.begin());
 }
 
-void RowView::collect_at_least(float threshold) {
+std::span<const int32_t> RowView::at_least(float threshold) {
   scratch_->ids.clear();
   for (size_t block = 0; block < scratch_->block_max.size(); ++block) {
     if (scratch_->block_max[block] < threshold) {
@@ -74,6 +74,13 @@ void RowView::collect_at_least(float threshold) {
       }
     }
   }
+  return scratch_->ids;
+}
+
+std::span<const int32_t> RowView::in_order() {
+  std::sort(scratch_->ids.begin(), scratch_->ids.end(),
+            [this](int32_t a, int32_t b) { return before(a, b); });
+  return scratch_->ids;
 }
 
 std::span<const int32_t> RowView::largest(int64_t count) {
@@ -87,7 +94,7 @@ std::span<const int32_t> RowView::largest(int64_t count) {
     scratch_->threshold = scratch_->block_max;
     const auto nth = scratch_->threshold.begin() + wanted - 1;
     std::nth_element(scratch_->threshold.begin(), nth, scratch_->threshold.end(), std::greater<>());
-    collect_at_least(*nth);
+    at_least(*nth);
   } else {
     ids.resize(logits_.size());
     std::iota(ids.begin(), ids.end(), 0);
@@ -98,6 +105,16 @@ std::span<const int32_t> RowView::largest(int64_t count) {
   }
   std::sort(ids.begin(), ids.begin() + wanted, order);
   return {ids.data(), static_cast<size_t>(wanted)};
+}
+
+std::span<const float> RowView::weights(std::span<const int32_t> tokens,
+                                        const SoftmaxScale& scale) {
+  std::vector<float>& weights = scratch_->weights;
+  weights.assign((tokens.size() + 15) / 16 * 16, -kInfinity);
+  std::transform(tokens.begin(), tokens.end(), weights.begin(),
+                 [this](int32_t token) { return logit(token); });
+  kernel_->to_weights(weights.data(), static_cast<int64_t>(weights.size()), scale);
+  return {weights.data(), tokens.size()};
 }
 
 double RowView::total_weight(const SoftmaxScale& scale) {

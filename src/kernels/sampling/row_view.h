@@ -21,22 +21,24 @@ class RowView {
   // The first token with the largest logit.
   int32_t first_max() const;
 
-  // The `count` (at most size()) largest logits in order, of equal ones the lower ids first. Valid
-  // until the next call.
+  // Lists of tokens; valid until the next one is asked for.
+  // The `count` (at most size()) largest logits in order, of equal ones the lower ids first.
   std::span<const int32_t> largest(int64_t count);
+  // All tokens whose logit is at least `threshold`, by id.
+  std::span<const int32_t> at_least(float threshold);
+  // The tokens of the last at_least() in the order of largest().
+  std::span<const int32_t> in_order();
 
-  // Weight of a token, and of all tokens: blocks are added in order, in double precision. The sums
-  // of the blocks stay in block_sums().
-  float weight(int32_t token, const SoftmaxScale& scale) const {
-    return softmax_weight<Scalar>(logit(token), scale);
-  }
+  // Weights of the tokens, in their order. Valid until the next call.
+  std::span<const float> weights(std::span<const int32_t> tokens, const SoftmaxScale& scale);
+  // Weight of all tokens: blocks are added in order, in double precision. The sums of the blocks
+  // stay in block_sums().
   double total_weight(const SoftmaxScale& scale);
   std::span<const float> block_sums() const { return scratch_->block_sum; }
 
  private:
   RowView(std::span<const float> logits, SampleScratch& scratch, const RowScanKernel& kernel)
       : logits_(logits), scratch_(&scratch), kernel_(&kernel) {}
-  void collect_at_least(float threshold);
   bool before(int32_t a, int32_t b) const {
     return logit(a) > logit(b) || (logit(a) == logit(b) && a < b);
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "base/error.h"
 #include "kernels/sampling/row_view.h"
@@ -12,40 +13,47 @@
 namespace zonda::kernels {
 namespace {
 
-// Tokens that top-p looks at first; most distributions need fewer.
-constexpr int64_t kFirstNucleus = 256;
+// How far below the largest logit, in units of temperature, top-p looks first, and how much further
+// each time that is not enough.
+constexpr float kNucleusDepth = 3.0f;
+constexpr float kNucleusGrowth = 1.4f;
 
-// The longest useful beginning of a list of tokens, and its weight.
-struct Prefix {
-  size_t count = 0;
-  double weight = 0.0;
-};
+// Tokens and their weights, in some order.
+struct Candidates {
+  std::span<const int32_t> tokens;
+  std::span<const float> weights;
+  double total = 0.0;
 
-// The fewest leading tokens that reach `wanted`; all of them if they do not.
-Prefix reach(const RowView& row, const SoftmaxScale& scale, std::span<const int32_t> tokens,
-             double wanted) {
-  Prefix prefix;
-  while (prefix.count < tokens.size() && (prefix.count == 0 || prefix.weight < wanted)) {
-    prefix.weight += double{row.weight(tokens[prefix.count++], scale)};
-  }
-  return prefix;
-}
-
-// The token at which the running weight first exceeds `target`, else the last one with weight.
-int32_t pick(const RowView& row, const SoftmaxScale& scale, std::span<const int32_t> tokens,
-             double target) {
-  int32_t last = tokens.front();
-  double sum = 0.0;
-  for (const int32_t token : tokens) {
-    const double weight = double{row.weight(token, scale)};
-    sum += weight;
-    last = weight > 0.0 ? token : last;
-    if (sum > target) {
-      break;
+  static Candidates of(RowView& row, std::span<const int32_t> tokens, const SoftmaxScale& scale) {
+    Candidates all{.tokens = tokens, .weights = {}};
+    all.weights = row.weights(all.tokens, scale);
+    for (const float weight : all.weights) {
+      all.total += double{weight};
     }
+    return all;
   }
-  return last;
-}
+
+  // The fewest leading tokens that weigh `wanted`; all if together they do not.
+  Candidates reaching(double wanted) const {
+    size_t count = 0;
+    double sum = 0.0;
+    while (count < tokens.size() && (count == 0 || sum < wanted)) {
+      sum += double{weights[count++]};
+    }
+    return {tokens.first(count), weights.first(count), sum};
+  }
+
+  // The token at which the running weight first exceeds `target`, else the last one with weight.
+  int32_t pick(double target) const {
+    int32_t last = tokens.front();
+    double sum = 0.0;
+    for (size_t i = 0; i < tokens.size() && sum <= target; ++i) {
+      sum += double{weights[i]};
+      last = weights[i] > 0.0f ? tokens[i] : last;
+    }
+    return last;
+  }
+};
 
 // Draws among all tokens, in order of their ids.
 int32_t pick_by_id(RowView& row, const SoftmaxScale& scale, double uniform) {
@@ -65,24 +73,21 @@ int32_t pick_by_id(RowView& row, const SoftmaxScale& scale, double uniform) {
   }
   int32_t ids[kSampleBlock];
   const auto first = static_cast<int64_t>(chosen) * kSampleBlock;
-  const int64_t count = std::min(kSampleBlock, row.size() - first);
-  for (int64_t i = 0; i < count; ++i) {
-    ids[i] = static_cast<int32_t>(first + i);
-  }
-  // Beyond the last block only by rounding: then `target` exceeds every sum inside it.
-  return pick(row, scale, {ids, static_cast<size_t>(count)}, target - before);
+  const auto count = static_cast<size_t>(std::min(kSampleBlock, row.size() - first));
+  std::iota(ids, ids + count, static_cast<int32_t>(first));
+  const std::span<const int32_t> tokens(ids, count);
+  // A target beyond the block's own running sum, by rounding, picks its last token.
+  return Candidates{tokens, row.weights(tokens, scale)}.pick(target - before);
 }
 
 // The tokens that top-p keeps of the whole vocabulary.
-std::span<const int32_t> nucleus(RowView& row, const SoftmaxScale& scale, double top_p,
-                                 double* weight) {
+Candidates nucleus(RowView& row, const SoftmaxScale& scale, double top_p) {
   const double wanted = top_p * row.total_weight(scale);
-  for (int64_t count = kFirstNucleus;; count *= 8) {
-    const std::span<const int32_t> tokens = row.largest(count);
-    const Prefix prefix = reach(row, scale, tokens, wanted);
-    if (prefix.weight >= wanted || count >= row.size()) {
-      *weight = prefix.weight;
-      return tokens.first(prefix.count);
+  for (float depth = kNucleusDepth;; depth *= kNucleusGrowth) {
+    const auto tokens = row.at_least(row.max() - depth * scale.temperature);
+    const bool all = static_cast<int64_t>(tokens.size()) == row.size();
+    if (all || Candidates::of(row, tokens, scale).total >= wanted) {
+      return Candidates::of(row, row.in_order(), scale).reaching(wanted);
     }
   }
 }
@@ -132,22 +137,18 @@ Result<int32_t> draw_token(const DrawParams& params, std::span<const float> logi
   RowView& row = *scanned;
   const SoftmaxScale scale{row.max(), params.temperature, params.min_p};
   const bool limits_mass = params.top_p > 0.0f && params.top_p < 1.0f;
-  std::span<const int32_t> tokens;
-  double weight = 0.0;
+  Candidates kept;
   if (params.top_k > 0) {
-    tokens = row.largest(params.top_k);
-    weight = reach(row, scale, tokens, std::numeric_limits<double>::infinity()).weight;
+    kept = Candidates::of(row, row.largest(params.top_k), scale);
     if (limits_mass) {
-      const Prefix prefix = reach(row, scale, tokens, double{params.top_p} * weight);
-      tokens = tokens.first(prefix.count);
-      weight = prefix.weight;
+      kept = kept.reaching(double{params.top_p} * kept.total);
     }
   } else if (limits_mass) {
-    tokens = nucleus(row, scale, double{params.top_p}, &weight);
+    kept = nucleus(row, scale, double{params.top_p});
   } else {
     return pick_by_id(row, scale, params.uniform);
   }
-  return pick(row, scale, tokens, params.uniform * weight);
+  return kept.pick(params.uniform * kept.total);
 }
 
 Result<RowLogprobs> row_logprobs(std::span<const float> logits, int32_t chosen, int32_t top_n,

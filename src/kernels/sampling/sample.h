@@ -43,6 +43,7 @@ struct SampleScratch {
   std::vector<float> block_max;
   std::vector<float> block_sum;
   std::vector<float> threshold;
+  std::vector<float> weights;
   std::vector<int32_t> ids;
 };
 

@@ -25,6 +25,8 @@ struct RowScanKernel {
   // block_sum[b] is the sum over block b of weight = exp((logit - max) / temperature): element i to
   // lane i mod 16 in order, lanes added as a tree.
   void (*block_sum)(const float* logits, int64_t size, const SoftmaxScale& scale, float* block_sum);
+  // Replaces logits by their weights; `size` is a multiple of 16.
+  void (*to_weights)(float* logits, int64_t size, const SoftmaxScale& scale);
 };
 
 extern const RowScanKernel kRowScanPortable;
@@ -95,6 +97,13 @@ void row_block_sum(const float* logits, int64_t size, const SoftmaxScale& scale,
     }
     block_sum[block] = sum.tree_sum();
   });
+}
+
+template <class V>
+void row_to_weights(float* logits, int64_t size, const SoftmaxScale& scale) {
+  for (int64_t i = 0; i < size; i += V::kLanes) {
+    V::store(logits + i, softmax_weight<V>(V::load(logits + i), scale));
+  }
 }
 
 }  // namespace zonda::kernels

@@ -5,6 +5,6 @@
 
 namespace zonda::kernels {
 
-const RowScanKernel kRowScanAvx2 = {row_block_max<Avx2>, row_block_sum<Avx2>};
+const RowScanKernel kRowScanAvx2 = {row_block_max<Avx2>, row_block_sum<Avx2>, row_to_weights<Avx2>};
 
 }  // namespace zonda::kernels

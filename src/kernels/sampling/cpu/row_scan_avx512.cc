@@ -5,6 +5,7 @@
 
 namespace zonda::kernels {
 
-const RowScanKernel kRowScanAvx512 = {row_block_max<Avx512>, row_block_sum<Avx512>};
+const RowScanKernel kRowScanAvx512 = {row_block_max<Avx512>, row_block_sum<Avx512>,
+                                      row_to_weights<Avx512>};
 
 }  // namespace zonda::kernels

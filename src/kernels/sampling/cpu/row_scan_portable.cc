@@ -5,6 +5,7 @@
 
 namespace zonda::kernels {
 
-const RowScanKernel kRowScanPortable = {row_block_max<Scalar>, row_block_sum<Scalar>};
+const RowScanKernel kRowScanPortable = {row_block_max<Scalar>, row_block_sum<Scalar>,
+                                        row_to_weights<Scalar>};
 
 }  // namespace zonda::kernels
