@@ -271,11 +271,14 @@ template <class V, class Element>
 void reduce_run(const RangeArgs& args, const RowRun& run, const ValueRows& values) {
   alignas(64) float max[kPaddedTileRows];
   alignas(64) float sum[kPaddedTileRows];
-  alignas(64) float range_max[kPaddedTileRows] = {};
-  alignas(64) float range_sum[kPaddedTileRows] = {};
+  alignas(64) float range_max[kPaddedTileRows];
+  alignas(64) float range_sum[kPaddedTileRows];
   alignas(64) float a[kPaddedTileRows];
   alignas(64) float b[kPaddedTileRows];
   const TileScratch& scratch = args.scratch;
+  const auto padded_bytes = static_cast<size_t>((run.num_rows + 15) / 16 * 16) * sizeof(float);
+  std::memset(range_max, 0, padded_bytes);
+  std::memset(range_sum, 0, padded_bytes);
   for (int i = 0; i < run.num_rows; i += kMicroRows<V>) {
     score_rows<V>(args, run, run.first_row + i, rows_from<V>(run, i));
   }
@@ -288,8 +291,8 @@ void reduce_run(const RangeArgs& args, const RowRun& run, const ValueRows& value
       softmax_row<V>(args, run, scores, range_max + i, range_sum + i);
     }
   }
-  std::memcpy(max, scratch.max + run.first_row, sizeof(float) * (kPaddedTileRows - run.first_row));
-  std::memcpy(sum, scratch.sum + run.first_row, sizeof(float) * (kPaddedTileRows - run.first_row));
+  std::memcpy(max, scratch.max + run.first_row, padded_bytes);
+  std::memcpy(sum, scratch.sum + run.first_row, padded_bytes);
   join_sums<V>(run.num_rows, max, sum, range_max, range_sum, a, b);
   const auto bytes = static_cast<size_t>(run.num_rows) * sizeof(float);
   std::memcpy(scratch.max + run.first_row, max, bytes);
