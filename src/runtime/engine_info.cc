@@ -6,9 +6,9 @@
 
 namespace zonda::runtime {
 
-Result<EngineInfo> read_engine_info(const std::string& path) {
+Result<EngineInfo> read_engine_info(const std::string& path, bool verify_weights) {
   const std::string file = engine::engine_file_path(path);
-  Result<engine::EngineFile> opened = engine::open_engine_file(file, false);
+  Result<engine::EngineFile> opened = engine::open_engine_file(file, verify_weights);
   if (!opened.ok()) {
     return opened.error();
   }

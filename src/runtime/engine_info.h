@@ -17,8 +17,9 @@ struct EngineInfo {
   int64_t weight_bytes = 0;
 };
 
-// `path`: an engine folder or file. The checksum of the weights is not computed.
-Result<EngineInfo> read_engine_info(const std::string& path);
+// `path`: an engine folder or file. Header and plan are always checked; `verify_weights`: the
+// checksum of the weights too.
+Result<EngineInfo> read_engine_info(const std::string& path, bool verify_weights = false);
 
 // Bytes of memory this process may still take; 0 if unknown.
 int64_t available_memory();

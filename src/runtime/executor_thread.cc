@@ -2,12 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/executor_thread.h"
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <utility>
 
 #include "base/error.h"
-#include "base/log.h"
 
 namespace zonda::runtime {
 
@@ -59,13 +59,14 @@ Result<std::vector<Response>> ThreadedExecutor::await_responses(RequestId id, Ti
 Result<std::vector<std::vector<Response>>> ThreadedExecutor::await_responses(
     std::span<const RequestId> ids, Timeout timeout) {
   using std::chrono::steady_clock;
-  const auto end = steady_clock::now() + timeout.value_or(std::chrono::milliseconds(0));
+  const auto start = steady_clock::now();
   std::vector<std::vector<Response>> lists;
   for (const RequestId id : ids) {
     Timeout left = timeout;
     if (timeout.has_value()) {
-      left = std::max(std::chrono::ceil<std::chrono::milliseconds>(end - steady_clock::now()),
-                      std::chrono::milliseconds(0));
+      const auto passed =
+          std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock::now() - start);
+      left = std::max(*timeout - passed, std::chrono::milliseconds(0));
     }
     auto responses = responses_.take(id, left);
     if (!responses) {

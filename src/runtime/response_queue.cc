@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/response_queue.h"
 
+#include <algorithm>
+#include <chrono>
 #include <iterator>
 #include <utility>
 
@@ -10,12 +12,15 @@
 namespace zonda::runtime {
 namespace {
 
+// Far beyond any use, and far from the overflow of clocks.
+constexpr std::chrono::milliseconds kLongestWait = std::chrono::hours(24 * 365);
+
 // Waits for `ready`; without a timeout until it holds.
 template <typename Ready>
 void wait(std::condition_variable& changed, std::unique_lock<std::mutex>& lock,
           const Executor::Timeout& timeout, Ready ready) {
   if (timeout.has_value()) {
-    changed.wait_for(lock, *timeout, ready);
+    changed.wait_for(lock, std::min(*timeout, kLongestWait), ready);
   } else {
     changed.wait(lock, ready);
   }

@@ -3,6 +3,7 @@
 #include "runtime/step_loop.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "base/error.h"
@@ -133,6 +134,9 @@ void StepLoop::step() {
   open_step_ = plan.step;
   note_plan(plan);
   if (plan.empty()) {
+    if (plan.paused.empty()) {
+      fail_all(internal_error("[executor] {} requests wait and none can run.", requests_.size()));
+    }
     return;
   }
   scheduler::StepResult result{.step = plan.step, .sequences = {}, .tokens = {}};
@@ -188,10 +192,7 @@ void StepLoop::take_row(const scheduler::StepPlan& plan, size_t row_index,
   const auto vocab = static_cast<size_t>(limits_.vocab_size);
   const auto own = logits.subspan(static_cast<size_t>(batch_.logits_begin(row_index)) * vocab,
                                   static_cast<size_t>(row.num_logits) * vocab);
-  auto taken = take_prompt_rows(request, row, own);
-  if (taken && row.num_samples > 0) {
-    taken = take_samples(request, row, own.last(vocab), result);
-  }
+  const auto taken = take_outputs(request, row, own, result);
   if (!taken) {
     fail(request.id(), taken.error());
     return;
@@ -203,6 +204,22 @@ void StepLoop::take_row(const scheduler::StepPlan& plan, size_t row_index,
   }
   if (request.is_done()) {
     forget(at);
+  }
+}
+
+// What a request asks for may be too large: that is its own fault.
+Result<void> StepLoop::take_outputs(ActiveRequest& request, const scheduler::PlanRow& row,
+                                    std::span<const float> logits, scheduler::StepResult& result) {
+  try {
+    auto taken = take_prompt_rows(request, row, logits);
+    if (taken && row.num_samples > 0) {
+      const auto vocab = static_cast<size_t>(limits_.vocab_size);
+      taken = take_samples(request, row, logits.last(vocab), result);
+    }
+    return taken;
+  } catch (const std::bad_alloc&) {
+    return over_capacity("[executor] no memory is left for the outputs of request {}.",
+                         request.id());
   }
 }
 

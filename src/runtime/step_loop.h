@@ -65,6 +65,8 @@ class StepLoop {
   Result<std::span<const float>> run(const scheduler::StepPlan& plan);
   void take_row(const scheduler::StepPlan& plan, size_t row, std::span<const float> logits,
                 scheduler::StepResult& result);
+  Result<void> take_outputs(ActiveRequest& request, const scheduler::PlanRow& row,
+                            std::span<const float> logits, scheduler::StepResult& result);
   Result<void> take_prompt_rows(ActiveRequest& request, const scheduler::PlanRow& row,
                                 std::span<const float> logits);
   Result<void> take_samples(ActiveRequest& request, const scheduler::PlanRow& row,

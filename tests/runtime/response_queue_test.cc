@@ -55,6 +55,18 @@ TEST(ResponseQueue, ResponsesOfAnAbandonedRequestAreDropped) {
   queue.abandon(1);
 }
 
+TEST(ResponseQueue, TheLongestTimeoutStillWaits) {
+  ResponseQueue queue;
+  queue.open(1);
+  std::thread pusher([&] {
+    std::this_thread::sleep_for(milliseconds(20));
+    queue.push({response(1, 10, true)});
+  });
+  EXPECT_EQ(queue.take(1, milliseconds::max())->size(), 1u);
+  pusher.join();
+  EXPECT_TRUE(queue.take_any(milliseconds(-5)).empty());
+}
+
 TEST(ResponseQueue, AWaiterWakesForItsResponseForAbandonAndForClose) {
   ResponseQueue queue;
   for (const RequestId id : {1, 2, 3}) {
