@@ -2,7 +2,7 @@
 #include "kernels/elementwise/elementwise.h"
 
 #include "base/error.h"
-#include "kernels/activation/exp.h"
+#include "kernels/gemm/epilogue_math.h"
 #include "kernels/vector/scalar.h"
 
 namespace zonda::kernels {
@@ -26,11 +26,13 @@ void add(const ElementwiseParams& params, device::Stream& stream) {
 }
 
 void gated(const ElementwiseParams& params, Epilogue activation, device::Stream& stream) {
-  CHECK(activation == Epilogue::kGatedSilu || activation == Epilogue::kGatedGeluTanh);
+  CHECK(is_gated(activation));
   if (activation == Epilogue::kGatedSilu) {
-    for_each(params, stream, [](float a, float b) { return silu<Scalar>(a) * b; });
+    for_each(params, stream,
+             [](float a, float b) { return gated_value<Scalar>(Epilogue::kGatedSilu, a, b); });
   } else {
-    for_each(params, stream, [](float a, float b) { return gelu_tanh<Scalar>(a) * b; });
+    for_each(params, stream,
+             [](float a, float b) { return gated_value<Scalar>(Epilogue::kGatedGeluTanh, a, b); });
   }
 }
 

@@ -3,7 +3,9 @@
 // for one instruction set must never be linked into another's file.
 //
 // V supplies 16 lanes, lane r being row r of a panel:
-//   F float lanes: set1 load store add mul fma div min max round pow2 load_half
+//   F float lanes: set1 load store add sub mul div fma fnma min max negate select load_half; M:
+//   less
+//     exponent_from_low_bits (kernels/vector/scalar.h)
 //   I int32 lanes: iset1 iadd to_float to_int max_abs horizontal_max horizontal_add store_bytes
 //     split_high (q -> round-down((q + 8) / 16)) split_low (the rest, in [-8, 7])
 //   W 16 x 4 weight bytes: load_bytes low_nibbles high_nibbles

@@ -52,15 +52,30 @@ struct Avx2 {
   static F fma(F x, F y, F z) {
     return {_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)};
   }
-  static F round(F x) {
-    constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
-    return {_mm256_round_ps(x.a, kNearest), _mm256_round_ps(x.b, kNearest)};
+  struct M {
+    __m256 a, b;
+  };
+  static F sub(F x, F y) { return {_mm256_sub_ps(x.a, y.a), _mm256_sub_ps(x.b, y.b)}; }
+  static F fnma(F x, F y, F z) {
+    return {_mm256_fnmadd_ps(x.a, y.a, z.a), _mm256_fnmadd_ps(x.b, y.b, z.b)};
   }
-  static F pow2(F n) {
-    const I i = to_int(n);
-    const __m256i bias = _mm256_set1_epi32(127);
-    return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(i.a, bias), 23)),
-            _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(i.b, bias), 23))};
+  static F negate(F x) {
+    const __m256 sign = _mm256_set1_ps(-0.0f);
+    return {_mm256_xor_ps(x.a, sign), _mm256_xor_ps(x.b, sign)};
+  }
+  static M less(F x, F y) {
+    return {_mm256_cmp_ps(x.a, y.a, _CMP_LT_OQ), _mm256_cmp_ps(x.b, y.b, _CMP_LT_OQ)};
+  }
+  static F select(M condition, F yes, F no) {
+    return {_mm256_blendv_ps(no.a, yes.a, condition.a), _mm256_blendv_ps(no.b, yes.b, condition.b)};
+  }
+  static F exponent_from_low_bits(F x, uint32_t offset) {
+    const __m256i add = _mm256_set1_epi32(static_cast<int>(offset));
+    const auto shifted = [&](__m256 v) {
+      return _mm256_castsi256_ps(
+          _mm256_slli_epi32(_mm256_add_epi32(_mm256_castps_si256(v), add), 23));
+    };
+    return {shifted(x.a), shifted(x.b)};
   }
   static F load_half(const std::byte* at) {
     const auto* halves = reinterpret_cast<const __m128i*>(at);

@@ -38,12 +38,16 @@ struct Avx512 {
   static F min(F x, F y) { return _mm512_min_ps(x, y); }
   static F max(F x, F y) { return _mm512_max_ps(x, y); }
   static F fma(F x, F y, F z) { return _mm512_fmadd_ps(x, y, z); }
-  static F round(F x) {
-    return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-  }
-  static F pow2(F n) {
-    const I biased = _mm512_add_epi32(to_int(n), _mm512_set1_epi32(127));
-    return _mm512_castsi512_ps(_mm512_slli_epi32(biased, 23));
+  using M = __mmask16;
+  static F sub(F x, F y) { return _mm512_sub_ps(x, y); }
+  static F fnma(F x, F y, F z) { return _mm512_fnmadd_ps(x, y, z); }
+  static F negate(F x) { return _mm512_xor_ps(x, _mm512_set1_ps(-0.0f)); }
+  static M less(F x, F y) { return _mm512_cmp_ps_mask(x, y, _CMP_LT_OQ); }
+  static F select(M condition, F yes, F no) { return _mm512_mask_blend_ps(condition, no, yes); }
+  static F exponent_from_low_bits(F x, uint32_t offset) {
+    const __m512i sum =
+        _mm512_add_epi32(_mm512_castps_si512(x), _mm512_set1_epi32(static_cast<int>(offset)));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(sum, 23));
   }
   static F load_half(const std::byte* at) {
     return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)));

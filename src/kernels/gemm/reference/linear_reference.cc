@@ -15,19 +15,6 @@
 namespace zonda::kernels {
 namespace {
 
-struct Scalar {
-  using F = float;
-  static F set1(float value) { return value; }
-  static F mul(F x, F y) { return x * y; }
-  static F div(F x, F y) { return x / y; }
-  // As the vector instructions: the second operand if one is NaN.
-  static F min(F x, F y) { return x < y ? x : y; }
-  static F max(F x, F y) { return x > y ? x : y; }
-  static F fma(F x, F y, F z) { return std::fma(x, y, z); }
-  static F round(F x) { return std::nearbyintf(x); }
-  static F pow2(F n) { return std::bit_cast<float>((static_cast<int32_t>(n) + 127) << 23); }
-};
-
 // One token's activations as int8 groups.
 struct QuantizedToken {
   std::vector<int> q;        // [k]
