@@ -42,10 +42,9 @@ BuildOptions build_options(const LlmOptions& options) {
 }
 
 std::string build_salt(const BuildOptions& build) {
-  const int threads = build.threads > 0 ? build.threads : device::available_cpus();
-  return fmt::format("{} batch={} tokens={} device={};{};{}", kVersion, build.max_batch_size,
+  return fmt::format("{} batch={} tokens={} device={};{}", kVersion, build.max_batch_size,
                      build.max_num_tokens, device::cpu_model_name(),
-                     device::cpu_isa_name(device::detect_cpu_isa()), threads);
+                     device::cpu_isa_name(device::detect_cpu_isa()));
 }
 
 Result<std::string> build_into_cache(const std::string& checkpoint, const LlmOptions& options) {

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool exists(const fs::path& path) {
+bool is_there(const fs::path& path) {
   std::error_code error;
   return fs::exists(path, error);
 }
@@ -33,10 +33,10 @@ bool has_gguf(const fs::path& folder) {
 Result<ModelSource> folder_source(const std::string& path) {
   const fs::path folder(path);
   const auto found = [&](SourceKind kind) { return ModelSource{path, kind, path}; };
-  if (exists(folder / "rank0.engine")) {
+  if (is_there(folder / "rank0.engine")) {
     return found(SourceKind::kEngine);
   }
-  if (!exists(folder / "config.json")) {
+  if (!is_there(folder / "config.json")) {
     if (has_gguf(folder)) {
       return found(SourceKind::kGguf);
     }

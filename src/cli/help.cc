@@ -27,16 +27,16 @@ std::string wrapped(std::string_view text) {
 }
 
 std::string spelled(std::string_view name) {
-  return (name.size() <= 2 ? "-" : "--") + std::string(name);
+  return fmt::format("{}{}", name.size() <= 2 ? "-" : "--", name);
 }
 
 std::string heading(const Option& option) {
-  std::string text = "  " + spelled(option.name);
+  std::string text = fmt::format("  {}", spelled(option.name));
   for (const std::string_view alias : split_words(option.aliases)) {
-    text += ", " + spelled(alias);
+    text += fmt::format(", {}", spelled(alias));
   }
   if (!option.value.empty()) {
-    text += " " + std::string(option.value);
+    text += fmt::format(" {}", option.value);
   } else if (option.type == OptionType::kPlugin) {
     text += " [enable|disable|auto|DTYPE]";
   }
@@ -46,7 +46,7 @@ std::string heading(const Option& option) {
 std::string explanation(const Option& option) {
   std::string text(option.help);
   const auto add = [&](std::string_view part) {
-    text += (text.empty() ? "" : " ") + std::string(part);
+    text += fmt::format("{}{}", text.empty() ? "" : " ", part);
   };
   if (!option.choices.empty()) {
     add(fmt::format("One of: {}.", option.choices));
@@ -95,7 +95,7 @@ std::string program_help() {
 std::string verb_help(const Verb& verb, std::string_view topic) {
   std::string text =
       fmt::format("usage: zonda {} {}[options]\n\n{}\n", verb.name,
-                  verb.operands.empty() ? "" : std::string(verb.operands) + " ", verb.summary);
+                  verb.operands.empty() ? "" : fmt::format("{} ", verb.operands), verb.summary);
   for (const OptionGroup& group : verb.options()) {
     std::string rows;
     for (const Option& option : group.options) {

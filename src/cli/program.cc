@@ -8,6 +8,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "cli/help.h"
+#include "cli/interrupt.h"
+#include "cli/output.h"
 #include "cli/verb.h"
 
 namespace zonda::cli {
@@ -42,11 +44,6 @@ constexpr std::array<Verb, 8> kVerbs = {{
     {"version", "", "The version.", 0, version_options, run_version},
 }};
 
-int usage_error(std::string_view text) {
-  log_line(LogLevel::kError, text);
-  return kExitUsage;
-}
-
 // "--help", "--help=WORD" or "-h" among the words: the topic; empty if there is none.
 std::string help_topic(const std::vector<std::string>& words) {
   for (const std::string& word : words) {
@@ -63,20 +60,18 @@ std::string help_topic(const std::vector<std::string>& words) {
   return {};
 }
 
-void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
-
 int run_verb(const Verb& verb, const std::vector<std::string>& words) {
   if (const std::string topic = help_topic(words); !topic.empty()) {
-    print(verb_help(verb, topic));
+    print_text(verb_help(verb, topic));
     return kExitDone;
   }
   Result<Arguments> arguments = parse_arguments(verb.options(), words);
   if (!arguments) {
-    return usage_error(
+    return report_usage(
         fmt::format("{} `zonda {} --help=all` lists all.", arguments.error().message, verb.name));
   }
   if (arguments->positionals().size() > verb.max_operands) {
-    return usage_error(
+    return report_usage(
         fmt::format("[{}] '{}' is one word too many: it takes {}. A text with blanks "
                     "needs quotes, and each text its own option.",
                     verb.name, arguments->positionals()[verb.max_operands],
@@ -84,13 +79,18 @@ int run_verb(const Verb& verb, const std::vector<std::string>& words) {
   }
   const Result<LogLevel> level = parse_log_level(arguments->text("log_level"));
   if (!level) {
-    return usage_error(level.error().message);
+    return report_usage(level.error().message);
   }
   set_log_level(*level);
   for (const Option* option : arguments->without_effect()) {
     log_info("--{} means nothing here: {}.", option->name, option->reason);
   }
-  return verb.run(*arguments);
+  const int code = verb.run(*arguments);
+  if (!flush_output() && code == kExitDone) {
+    log_line(LogLevel::kError, "[zonda] standard output cannot be written.");
+    return kExitFailed;
+  }
+  return code;
 }
 
 int run_named(const std::string& name, const std::vector<std::string>& words) {
@@ -102,7 +102,7 @@ int run_named(const std::string& name, const std::vector<std::string>& words) {
     names.push_back(verb.name);
   }
   const std::string_view nearest = nearest_word(names, name);
-  return usage_error(
+  return report_usage(
       nearest.empty()
           ? fmt::format("[zonda] '{}' is not a verb; `zonda help` lists them.", name)
           : fmt::format("[zonda] '{}' is not a verb; the nearest is '{}'.", name, nearest));
@@ -113,8 +113,8 @@ int run_help(const std::vector<std::string>& words) {
   if (!words.empty() && verb == nullptr) {
     return run_named(words[0], {});
   }
-  print(verb == nullptr ? program_help()
-                        : verb_help(*verb, words.size() > 1 ? words[1] : "enable"));
+  print_text(verb == nullptr ? program_help()
+                             : verb_help(*verb, words.size() > 1 ? words[1] : "enable"));
   return kExitDone;
 }
 
@@ -134,11 +134,17 @@ const Verb* find_verb(std::string_view name) {
 std::span<const Option> common_options() { return kCommon; }
 
 int report_failure(const Error& error) {
-  log_line(LogLevel::kError, error.message);
+  log_line(LogLevel::kError, printable(error.message));
   return error.code == ErrorCode::kCancelled ? kExitInterrupted : kExitFailed;
 }
 
+int report_usage(std::string_view message) {
+  log_line(LogLevel::kError, printable(message));
+  return kExitUsage;
+}
+
 int run_program(const std::vector<std::string>& words) {
+  ignore_closed_pipes();
   const std::string path = words.empty() ? "zonda" : words[0];
   const std::string program = path.substr(path.find_last_of('/') + 1);
   std::vector<std::string> rest(words.begin() + (words.empty() ? 0 : 1), words.end());

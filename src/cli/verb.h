@@ -56,6 +56,9 @@ int run_version(const Arguments& arguments);
 // Prints the error as one line on stderr; the exit code for it.
 int report_failure(const Error& error);
 
+// The same for a command line that cannot be carried out: kExitUsage.
+int report_usage(std::string_view message);
+
 // The whole program. words[0] is the path it was called by: trtllm-build and convert_checkpoint
 // mean the verbs build and convert.
 int run_program(const std::vector<std::string>& words);

@@ -11,7 +11,10 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "cli/interrupt.h"
 #include "cli/number.h"
+#include "cli/options/shared_options.h"
+#include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/verb.h"
 #include "cli/weight_arguments.h"
@@ -90,13 +93,19 @@ Result<BuildOptions> read_options(const Arguments& arguments) {
   }
   options.disabled_passes = arguments.texts("disable_pass");
   options.print_after = arguments.texts("print_after");
-  options.print = [](std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); };
+  options.print = [](std::string_view text) { print_text(text); };
   return options;
 }
 
 // The checkpoint to build from; made of --model_dir, or of an operand of any kind, if need be.
 Result<std::string> find_checkpoint(const Arguments& arguments) {
   if (arguments.has("checkpoint_dir")) {
+    for (const Option& option : weight_options()) {
+      if (arguments.has(option.name)) {
+        log_info("--{} means nothing with --checkpoint_dir: its weights are as they are.",
+                 option.name);
+      }
+    }
     return arguments.text("checkpoint_dir");
   }
   const std::string path =
@@ -144,12 +153,7 @@ void print_report(const BuildReport& report, const BuildOptions& options, bool j
       {"timed_tactics", report.timed_tactics}, {"cached_tactics", report.cached_tactics},
       {"pack_seconds", report.pack_seconds},   {"timing_seconds", report.timing_seconds},
       {"total_seconds", report.total_seconds}, {"passes", passes}};
-  fmt::print("{}\n", dump_json(object));
-}
-
-int usage_error(std::string_view text) {
-  log_line(LogLevel::kError, text);
-  return kExitUsage;
+  print("{}\n", dump_json(object));
 }
 
 }  // namespace
@@ -157,20 +161,21 @@ int usage_error(std::string_view text) {
 int run_build(const Arguments& arguments) {
   if (arguments.flag("list_passes")) {
     for (const std::string& name : build_pass_names()) {
-      fmt::print("{}\n", name);
+      print("{}\n", name);
     }
     return kExitDone;
   }
   const size_t sources = (arguments.has("checkpoint_dir") ? 1 : 0) +
                          (arguments.has("model_dir") ? 1 : 0) + arguments.positionals().size();
   if (sources != 1) {
-    return usage_error(fmt::format(
+    return report_usage(fmt::format(
         "[build] it needs one of --checkpoint_dir, --model_dir or a path, and has {}.", sources));
   }
   Result<BuildOptions> options = read_options(arguments);
   if (!options) {
-    return usage_error(options.error().message);
+    return report_usage(options.error().message);
   }
+  const InterruptGuard guard(options->output_dir);
   Result<std::string> checkpoint = find_checkpoint(arguments);
   if (!checkpoint) {
     return report_failure(checkpoint.error());

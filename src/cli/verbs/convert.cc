@@ -5,7 +5,9 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "cli/interrupt.h"
 #include "cli/number.h"
+#include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/verb.h"
 #include "cli/weight_arguments.h"
@@ -26,27 +28,26 @@ void print_json(const convert::ConvertReport& report, const std::string& output_
   json["seconds"] = report.seconds;
   json["files"] = report.files;
   json["remarks"] = report.remarks;
-  fmt::print("{}\n", dump_json(json));
+  print("{}\n", dump_json(json));
 }
 
 }  // namespace
 
 int run_convert(const Arguments& arguments) {
   if (!arguments.has("model_dir")) {
-    log_line(LogLevel::kError,
-             "[convert] --model_dir is required: a Hugging Face folder or a GGUF "
-             "file.");
-    return kExitUsage;
+    return report_usage(
+        "[convert] --model_dir is required: a Hugging Face folder or a GGUF "
+        "file.");
   }
   Result<convert::ConvertOptions> options = weight_arguments(arguments);
   if (!options) {
-    log_line(LogLevel::kError, options.error().message);
-    return kExitUsage;
+    return report_usage(options.error().message);
   }
   options->model_dir = arguments.text("model_dir");
   options->output_dir = arguments.text("output_dir");
   options->replace = arguments.flag("replace");
   options->workers = static_cast<int32_t>(arguments.integer("workers"));
+  const InterruptGuard guard(options->output_dir);
   Result<convert::ConvertReport> report = internal_error("[convert] did not run.");
   {
     Progress progress("convert");

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "api/version.h"
+#include "cli/output.h"
 #include "cli/verb.h"
 
 namespace zonda::cli {
@@ -16,9 +17,9 @@ OptionTable version_options() { return {{"output", kRows}, {"general", common_op
 
 int run_version(const Arguments& arguments) {
   if (arguments.flag("json")) {
-    fmt::print("{{\"version\":\"{}\"}}\n", api::kVersion);
+    print("{{\"version\":\"{}\"}}\n", api::kVersion);
   } else {
-    fmt::print("zonda {}\n", api::kVersion);
+    print("zonda {}\n", api::kVersion);
   }
   return kExitDone;
 }
