@@ -40,7 +40,7 @@ std::string heading(const Option& option) {
   } else if (option.type == OptionType::kPlugin) {
     text += " [enable|disable|auto|DTYPE]";
   }
-  return text + "\n";
+  return text + (option.per_request ? " (r)\n" : "\n");
 }
 
 std::string explanation(const Option& option) {
@@ -67,15 +67,73 @@ std::string explanation(const Option& option) {
   return text;
 }
 
+// Does something; rows without a text of their own are there for compatibility alone.
+bool acts(const Option& option) {
+  return option.effect != OptionEffect::kNothing && !option.help.empty();
+}
+
+bool is_refused(const Option& option) {
+  return option.effect == OptionEffect::kRefused && !acts(option);
+}
+bool is_without_effect(const Option& option) { return option.effect == OptionEffect::kNothing; }
+
 bool is_shown(const Option& option, std::string_view topic) {
   if (topic == "enable") {
-    return option.effect == OptionEffect::kActs;
+    return acts(option);
   }
   return topic == "all" ||
          (heading(option) + explanation(option)).find(normal_name(topic)) != std::string::npos;
 }
 
+// Text for a cell of a Markdown table.
+std::string cell(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    result += c == '|' ? std::string("\\|") : std::string(1, c);
+  }
+  return result;
+}
+
+std::string markdown_row(const Option& option) {
+  std::string names = fmt::format("`{}`", spelled(option.name));
+  for (const std::string_view alias : split_words(option.aliases)) {
+    names += fmt::format(", `{}`", spelled(alias));
+  }
+  Option shown = option;
+  shown.default_text = {};
+  return fmt::format("| {}{}{} | {}{} | {} |\n", names, option.value.empty() ? "" : " ",
+                     cell(option.value), cell(explanation(shown)), option.per_request ? " (r)" : "",
+                     cell(option.default_text));
+}
+
+// The rows that `belongs` picks, under a heading; empty if there are none.
+std::string markdown_table(const Verb& verb, bool (*belongs)(const Option&),
+                           std::string_view heading) {
+  std::string rows;
+  for (const OptionGroup& group : verb.options()) {
+    for (const Option& option : group.options) {
+      rows += belongs(option) ? markdown_row(option) : "";
+    }
+  }
+  return rows.empty()
+             ? rows
+             : fmt::format("{}| option | meaning | default |\n|---|---|---|\n{}\n", heading, rows);
+}
+
 }  // namespace
+
+std::string options_markdown() {
+  std::string text;
+  for (const Verb& verb : verbs()) {
+    text += fmt::format("### zonda {}{}{}\n\n{}\n\n", verb.name, verb.operands.empty() ? "" : " ",
+                        verb.operands, verb.summary);
+    text += markdown_table(verb, acts, "");
+    text += markdown_table(verb, is_refused,
+                           "Known, and refused where they would change the result:\n\n");
+    text += markdown_table(verb, is_without_effect, "Accepted, without effect here:\n\n");
+  }
+  return text;
+}
 
 std::string program_help() {
   std::string text =

@@ -15,4 +15,7 @@ std::string program_help();
 // compatibility; any other word: the options whose name or text contains it.
 std::string verb_help(const Verb& verb, std::string_view topic);
 
+// All options of all verbs, as the second half of docs/cli.md.
+std::string options_markdown();
+
 }  // namespace zonda::cli

@@ -109,6 +109,10 @@ int run_named(const std::string& name, const std::vector<std::string>& words) {
 }
 
 int run_help(const std::vector<std::string>& words) {
+  if (words == std::vector<std::string>{"--markdown"}) {  // for docs/cli.md
+    print_text(options_markdown());
+    return kExitDone;
+  }
   const Verb* verb = words.empty() ? nullptr : find_verb(words[0]);
   if (!words.empty() && verb == nullptr) {
     return run_named(words[0], {});

@@ -6,6 +6,7 @@
 
 #include <set>
 
+#include "base/file.h"
 #include "cli/help.h"
 #include "cli/verb.h"
 #include "cli/weight_arguments.h"
@@ -411,6 +412,16 @@ TEST(Help, ShowsDefaultsAndHidesWhatDoesNothingUnlessAsked) {
   const std::string found = verb_help(*build, "timing");
   EXPECT_TRUE(mentions(found, "--input_timing_cache"));
   EXPECT_FALSE(mentions(found, "--max_batch_size"));
+}
+
+// `zonda help --markdown` prints what belongs there.
+TEST(Help, TheOptionsInTheDocumentAreThoseOfTheTables) {
+  const Result<std::string> document = read_file(ZONDA_SOURCE_DIR "/docs/cli.md");
+  ASSERT_TRUE(document.ok());
+  const std::string marker = "## Options\n\n";
+  const size_t start = document->find(marker);
+  ASSERT_NE(start, std::string::npos);
+  EXPECT_EQ(document->substr(start + marker.size()), options_markdown());
 }
 
 }  // namespace
