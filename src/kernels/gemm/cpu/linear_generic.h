@@ -1,6 +1,8 @@
-// The algorithm of every vector instruction set, over a class V that wraps its registers. Included
-// once by each instruction set's file. All of it lies in an anonymous namespace: a copy compiled
-// for one instruction set must never be linked into another's file.
+// The algorithm of every vector instruction set, over a class V that wraps its registers.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Included once by each instruction set's file. All of it lies in an anonymous namespace: a copy
+// compiled for one instruction set must never be linked into another's file.
 //
 // V supplies 16 lanes, lane r being row r of a panel:
 //   F float lanes: set1 load store add sub mul div fma fnma min max negate select load_half; M:
@@ -13,7 +15,6 @@
 //   Acc sums of dot(): first_dot dot add_acc add_acc_planes (to I). kWide: int32 lanes without a
 //   limit; otherwise
 //     int16 lanes that hold the products of 32 k if every product is at most 255 * 8 in magnitude
-// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <bit>
