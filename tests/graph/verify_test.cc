@@ -92,7 +92,9 @@ TEST(Verify, RefusesAGatedLinearOfUnequalParts) {
 
 TEST(Print, OneLineANodeWithInputsShapesAndWeights) {
   const std::string text = print(small_graph());
-  EXPECT_NE(text.find("%qkv:tokens[64] = linear(%norm) weight=qkv.weight[64,32]"), std::string::npos) << text;
+  EXPECT_NE(text.find("%qkv:tokens[64] = linear(%norm) weight=qkv.weight[64,32]"),
+            std::string::npos)
+      << text;
   EXPECT_NE(text.find("return %head"), std::string::npos);
 }
 

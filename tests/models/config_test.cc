@@ -12,7 +12,8 @@ namespace zonda::models {
 namespace {
 
 Json hf_config() {
-  return Json::parse(R"({"architectures": ["LlamaForCausalLM"], "vocab_size": 100, "hidden_size": 64,
+  return Json::parse(
+      R"({"architectures": ["LlamaForCausalLM"], "vocab_size": 100, "hidden_size": 64,
       "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
       "max_position_embeddings": 256, "rms_norm_eps": 1e-5, "rope_theta": 500000.0, "tie_word_embeddings": true,
       "eos_token_id": [2, 3], "bos_token_id": 1, "torch_dtype": "bfloat16"})");
@@ -70,7 +71,8 @@ TEST(Config, NewerRopeParametersMeanTheSameAsTheOlderKeys) {
 TEST(Config, RefusalsNameKeyValueAndLimit) {
   Json json = hf_config();
   json["num_key_value_heads"] = 3;
-  EXPECT_NE(refusal(json).find("num_attention_heads 4 is not a multiple of num_key_value_heads 3"), std::string::npos);
+  EXPECT_NE(refusal(json).find("num_attention_heads 4 is not a multiple of num_key_value_heads 3"),
+            std::string::npos);
   json = hf_config();
   json["hidden_size"] = -1;
   EXPECT_NE(refusal(json).find("\"hidden_size\" is -1"), std::string::npos);
