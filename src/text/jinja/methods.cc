@@ -305,9 +305,8 @@ Value partition_at(const Value& self, const Bound& args, bool last) {
       last ? text.bytes().rfind(separator.bytes()) : text.bytes().find(separator.bytes());
   const Value empty = Value::text("");
   if (found == std::string::npos) {
-    return Value::list(
-        last ? std::vector<Value>{empty, empty, self} : std::vector<Value>{self, empty, empty},
-        true);
+    return Value::tuple(last ? std::vector<Value>{empty, empty, self}
+                             : std::vector<Value>{self, empty, empty});
   }
   const size_t after = found + separator.size();
   return Value::tuple({Value::text(text.substr(0, found)), Value::text(text.substr(found, after)),
