@@ -11,10 +11,12 @@ GOLDENS = json.loads((ROOT / "tests/golden/smollm2.json").read_text())
 TEXTS = json.loads((ROOT / "tests/golden/tokenizer_smollm2.json").read_text())
 END = 2  # <|im_end|>
 
-# Weights are bit-exact in both; what differs is the activations: they may be rounded to int8 in
-# groups for the integer kernels. Measured with the portable int8 reference over the 512 golden
-# tokens: see docs/decisions; the mean is the sharper bound, a maximum is one unlucky token.
-MEAN_LOGPROB_DELTA, MAX_LOGPROB_DELTA = 0.05, 0.6
+# Weights are bit-exact in both; what differs is the activations, rounded to int8 in groups for the
+# integer kernels, and a bfloat16 cache. The scale of that is measured in transformers itself, with
+# the inputs of all linears rounded so (make_smollm2_goldens.py). Roundings that fall differently
+# spread like a second draw of the same noise: half as much again is allowed in the mean and for 99 %
+# of the tokens, three times as much for the one token that is hit worst.
+INT8 = json.loads((ROOT / "tests/golden/smollm2_int8.json").read_text())
 
 
 def test_float32_tokens_equal_transformers(zonda, smollm2_float32, tmp_path):
@@ -51,7 +53,9 @@ def test_own_format_logprobs_are_near_float32(zonda, smollm2_engine, tmp_path):
         deltas.append(logprobs[np.arange(len(row["ids"])), row["ids"]] - row["logprobs"])
     deltas = np.abs(np.concatenate(deltas))
     print(f"log-probability delta: mean {deltas.mean():.4f}, max {deltas.max():.4f}")
-    assert deltas.mean() <= MEAN_LOGPROB_DELTA and deltas.max() <= MAX_LOGPROB_DELTA
+    assert deltas.mean() <= 1.5 * INT8["mean"]
+    assert np.quantile(deltas, 0.99) <= 1.5 * INT8["p99"]
+    assert deltas.max() <= 3 * INT8["max"]
 
 
 @pytest.mark.parametrize("source", ["gguf", "engine"])
@@ -78,6 +82,10 @@ def test_streamed_text_is_the_whole_text(zonda, smollm2_engine):
 
 
 def test_chat_keeps_its_history(zonda, smollm2_engine):
-    out = zonda("run", smollm2_engine, "--chat", "--temperature", 0, "--max_output_len", 32,
-                stdin="What is the capital of France?\nWhat is the capital of Italy?\n")
-    assert "Paris" in out and "Rome" in out
+    out = zonda("run", smollm2_engine, "--chat", "--json", "--temperature", 0, "--max_output_len", 8,
+                stdin="What is the capital of France?\nAnd of Italy?\n")
+    first, second = map(json.loads, out.splitlines())
+    assert second["prompt_ids"][:len(first["prompt_ids"])] == first["prompt_ids"]
+    tail = zonda.one(smollm2_engine, "--chat", "--input_text", "And of Italy?", "--max_output_len", 1)
+    assert second["prompt_ids"][-8:] == tail["prompt_ids"][-8:]
+    assert len(second["prompt_ids"]) > len(first["prompt_ids"]) + len(first["ids"])

@@ -5,11 +5,14 @@
 # needs requirements/goldens.txt)
 # smollm2.json: a list of {messages, text (rendered), prompt_ids, ids (64, greedy in float32, stop
 # tokens ignored), logprobs (of each of ids), smallest_lead (of a choice over the second best, in logits)}
+# smollm2_int8.json: how far those log-probabilities move in transformers itself when the inputs of all
+# linears are rounded to int8 in groups of 32, as integer kernels do: {mean, p99, max} of |delta|
 # tokenizer_smollm2.json: a list of {text, ids, decoded}; special tokens in text are recognised
 import json
 import pathlib
 import sys
 
+import numpy as np
 import torch
 from tokenizers import Tokenizer
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -71,6 +74,30 @@ def greedy(model, prompt):
     return ids, logprobs, lead
 
 
+def round_to_int8(module, inputs):
+    """The first input of a linear in groups of 32 along its last axis, absmax / 127 a step."""
+    groups = inputs[0].reshape(*inputs[0].shape[:-1], -1, 32)
+    step = groups.abs().amax(-1, keepdim=True) / 127
+    rounded = torch.where(step > 0, (groups / step).round() * step, 0.0)
+    return (rounded.reshape(inputs[0].shape),)
+
+
+@torch.no_grad()
+def int8_deltas(model, rows):
+    """|delta| of each golden log-probability with rounded activations, teacher-forced."""
+    hooks = [module.register_forward_pre_hook(round_to_int8) for module in model.modules()
+             if isinstance(module, torch.nn.Linear)]
+    deltas = []
+    for row in rows:
+        logits = model(torch.tensor([row["prompt_ids"] + row["ids"]])).logits[0]
+        logprobs = torch.log_softmax(logits[len(row["prompt_ids"]) - 1:-1].double(), -1)
+        found = logprobs[range(len(row["ids"])), row["ids"]].numpy()
+        deltas.append(np.abs(found - row["logprobs"]))
+    for hook in hooks:
+        hook.remove()
+    return np.concatenate(deltas)
+
+
 def write(name, rows):
     lines = ",\n".join(json.dumps(row) for row in rows)
     (HERE / name).write_text(f"[\n{lines}\n]\n")
@@ -88,6 +115,10 @@ def main(folder):
         rows.append({"messages": messages, "text": text, "prompt_ids": prompt, "ids": ids,
                      "logprobs": logprobs, "smallest_lead": round(lead, 6)})
     write("smollm2.json", rows)
+    deltas = int8_deltas(model, rows)
+    spread = {"mean": deltas.mean(), "p99": np.quantile(deltas, 0.99), "max": deltas.max()}
+    (HERE / "smollm2_int8.json").write_text(
+        json.dumps({key: round(float(value), 6) for key, value in spread.items()}) + "\n")
 
     plain = Tokenizer.from_file(str(pathlib.Path(folder) / "tokenizer.json"))
     rows = []
