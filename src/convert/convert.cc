@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <mutex>
 #include <new>
 #include <optional>
@@ -18,6 +19,7 @@
 namespace zonda::convert {
 namespace {
 
+namespace fs = std::filesystem;
 using checkpoint::CheckpointWriter;
 
 // Float values that one thread holds at a time, about.
@@ -187,10 +189,37 @@ ConvertReport make_report(const ConvertPlan& plan, const CheckpointWriter& write
   return report;
 }
 
+// Replacing removes a folder: only one that a conversion made, and never one that holds the source.
+Result<void> check_output(const ConvertOptions& options) {
+  if (options.output_dir.empty()) {
+    return invalid_argument("[convert] output_dir is empty.");
+  }
+  std::error_code code;
+  const fs::path output = fs::weakly_canonical(options.output_dir, code);
+  for (fs::path path = fs::weakly_canonical(options.model_dir, code); path != path.parent_path();
+       path = path.parent_path()) {
+    if (path == output) {
+      return invalid_argument("[convert] output_dir {} holds the source {}.", options.output_dir,
+                              options.model_dir);
+    }
+  }
+  const bool filled = fs::is_directory(output, code) && !fs::is_empty(output, code);
+  if (options.replace && filled && !fs::exists(output / "rank0.safetensors", code)) {
+    return invalid_argument(
+        "[convert] {} is not a checkpoint (no rank0.safetensors) and is not "
+        "replaced.",
+        options.output_dir);
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<ConvertReport> convert_checkpoint(const ConvertOptions& options) {
   const auto start = std::chrono::steady_clock::now();
+  if (Result<void> checked = check_output(options); !checked.ok()) {
+    return checked.error();
+  }
   Result<Source> source = open_source(options.model_dir);
   if (!source.ok()) {
     return source.error();

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "convert/source.h"
+#include "text/utf8.h"
 
 namespace zonda::convert {
 namespace {
@@ -126,7 +127,7 @@ class ConfigMaker {
       const bool known = std::find(kKnownKeys.begin(), kKnownKeys.end(), name) != kKnownKeys.end();
       if (!known && !is_neutral(value)) {
         fail(unsupported("[convert] {}: metadata {} is not known to this version.", file_.path(),
-                         key));
+                         text::to_valid_utf8(key)));
       }
     }
     const Result<int64_t> splits = file_.integer("split.count");
@@ -206,7 +207,7 @@ class ConfigMaker {
       copy_yarn();
     } else if (type != "none") {
       fail(unsupported("[convert] {}: {}rope.scaling.type \"{}\" is none of none, linear, yarn.",
-                       file_.path(), prefix_, type));
+                       file_.path(), prefix_, text::to_valid_utf8(type)));
     }
     copy_rope_factors();
   }

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "checkpoint/folder.h"
+#include "text/utf8.h"
 
 namespace zonda::convert {
 namespace {
@@ -95,6 +96,10 @@ Result<std::string> architecture_name(const Json& config, const std::string& pat
   if (!config.is_object()) {
     return invalid_argument("[convert] {} is not a JSON object.", path);
   }
+  if (config.contains("architecture") && config.contains("mapping")) {
+    return invalid_argument("[convert] {} is that of a checkpoint, which needs no conversion.",
+                            path);
+  }
   const auto found = config.find("architectures");
   if (found == config.end() || !found->is_array() || found->size() != 1 ||
       !found->front().is_string()) {
@@ -160,7 +165,8 @@ Result<Source> open_gguf(const std::string& path) {
   if (!name.ok()) {
     return name.error();
   }
-  const Result<const models::Architecture*> architecture = models::find_gguf_architecture(*name);
+  const Result<const models::Architecture*> architecture =
+      models::find_gguf_architecture(text::to_valid_utf8(*name));
   if (!architecture.ok()) {
     return architecture.error();
   }
