@@ -69,7 +69,7 @@ Result<LlmOptions> llm_options(const Arguments& arguments, int64_t sequences) {
   return options;
 }
 
-// "Output [Text 0 Beam 0]: " before text that would be ambiguous without.
+// How answers appear on stdout: as JSON lines, as text while it comes, or in run.py's form.
 class Printer {
  public:
   Printer(const Llm& llm, const Arguments& arguments, const std::vector<GenerateRequest>& requests)
@@ -79,18 +79,16 @@ class Printer {
         plain_(requests.size() == 1 && requests[0].sampling.n == 1),
         requests_(requests) {}
 
+  // Of several sequences of a request only the first is shown while it comes.
   bool delta(size_t request, const ResponseDelta& delta) {
-    if (!streaming_) {
+    if (!streaming_ || delta.sequence_index != 0) {
       return true;
     }
-    const bool is_new = request != shown_request_ || delta.sequence_index != shown_sequence_;
-    if (!plain_ && is_new) {
-      print("{}Output [Text {} Beam {}]: ", shown_sequence_ < 0 ? "" : "\n", request,
-            delta.sequence_index);
+    if (!plain_ && !head_shown_) {
+      print("Output [Text {} Beam 0]: ", request);
+      head_shown_ = true;
     }
-    shown_request_ = request;
-    shown_sequence_ = delta.sequence_index;
-    print_text(llm_.info().has_tokenizer ? delta.text : ids_text(delta.token_ids));
+    print_text(llm_.info().has_tokenizer ? delta.text : ids_text(delta.token_ids) + " ");
     return flush_output();
   }
 
@@ -98,11 +96,12 @@ class Printer {
     if (json_) {
       print_text(answer_json(answer, requests_[request].sampling, load_ms, profiling) + "\n");
     } else if (streaming_) {
-      if (request + 1 == requests_.size()) {
-        print_text("\n");
-      }
+      print_text("\n");
+      print_choices(request, answer, 1);
+      head_shown_ = false;
     } else {
-      print_answer(request, answer);
+      print("Input [Text {}]: {}\n", request, quoted(answer.prompt_ids));
+      print_choices(request, answer, 0);
     }
     return flush_output();
   }
@@ -111,7 +110,7 @@ class Printer {
   static std::string ids_text(const std::vector<int32_t>& ids) {
     std::string text;
     for (const int32_t id : ids) {
-      text += std::to_string(id) + " ";
+      text += fmt::format("{}{}", text.empty() ? "" : ", ", id);
     }
     return text;
   }
@@ -121,13 +120,11 @@ class Printer {
     return text ? fmt::format("\"{}\"", *text) : fmt::format("[{}]", ids_text(ids));
   }
 
-  void print_answer(size_t request, const Answer& answer) const {
-    print("Input [Text {}]: {}\n", request, quoted(answer.prompt_ids));
-    for (size_t i = 0; i < answer.choices.size(); ++i) {
+  void print_choices(size_t request, const Answer& answer, size_t first) const {
+    for (size_t i = first; i < answer.choices.size(); ++i) {
       const Choice& choice = answer.choices[i];
-      const std::string text =
-          llm_.info().has_tokenizer ? fmt::format("\"{}\"", choice.text) : quoted(choice.ids);
-      print("Output [Text {} Beam {}]: {}\n", request, i, text);
+      print("Output [Text {} Beam {}]: {}\n", request, i,
+            llm_.info().has_tokenizer ? fmt::format("\"{}\"", choice.text) : quoted(choice.ids));
     }
   }
 
@@ -136,8 +133,7 @@ class Printer {
   bool streaming_;
   bool plain_;
   const std::vector<GenerateRequest>& requests_;
-  size_t shown_request_ = 0;
-  int32_t shown_sequence_ = -1;
+  bool head_shown_ = false;
 };
 
 Result<void> save_logits(const std::string& path, const Answer& answer) {
