@@ -66,7 +66,7 @@ TEST(Attention, ReferenceIsSoftmaxAttentionInDoublePrecision) {
 
 TEST(Attention, EveryIsaAndThreadCountGivesTheBitsOfTheReference) {
   std::mt19937 random(2);
-  for (int i = 0; i < 60; ++i) {
+  for (int i = 0; i < 40; ++i) {
     const HeadShape shape = random_shape(random);
     Scene scene(shape, random_chunks(random), random_layout(random));
     const std::vector<float> expected = scene.run_reference();
