@@ -113,7 +113,8 @@ def engine(path):
     plan = raw[header["plan_offset"]:header["plan_offset"] + header["plan_bytes"]]
     yield "plan", plan
     for name, bad, _ in bad_files.engine_cases(raw):
-        if name.startswith(("plan_", "matrix_", "vector_", "slot_", "logits_")):
+        if name.startswith(("plan_without_kv", "plan_calls", "plan_not", "plan_a_", "plan_empty",
+                            "matrix_", "vector_", "slot_", "logits_")):
             yield name, bad[header["plan_offset"]:]
     yield "page", raw[:4096]
 
