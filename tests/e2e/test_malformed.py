@@ -123,4 +123,4 @@ def test_a_flipped_weight_is_found(zonda, tiny_engine, tmp_path):
     raw = bytearray(file.read_bytes())
     raw[4096 + 5] ^= 1
     file.write_bytes(raw)
-    assert "checksum" in zonda.fails("inspect", engine)
+    assert "checksum" in zonda.fails("run", engine, "--input_ids", "3,4", "--max_output_len", 1)
