@@ -28,11 +28,12 @@ def test_float32_tokens_equal_transformers(zonda, smollm2_float32, tmp_path):
 
 
 def test_chat_turn_renders_and_stops_as_transformers(zonda, smollm2_float32):
-    for row in GOLDENS:
-        if len(row["messages"]) > 1:
-            continue
-        answer = zonda.one(smollm2_float32, "--chat", "--input_text", row["messages"][0]["content"],
-                           "--max_output_len", 64, "--temperature", 0)
+    rows = [row for row in GOLDENS if len(row["messages"]) == 1]
+    words = [word for row in rows for word in ("--input_text", row["messages"][0]["content"])]
+    answers = zonda.generate(smollm2_float32, "--chat", *words, "--max_output_len", 64,
+                             "--temperature", 0)
+    assert len(answers) == len(rows) >= 6
+    for row, answer in zip(rows, answers):
         assert answer["prompt_ids"] == row["prompt_ids"]
         want = row["ids"][: row["ids"].index(END) + 1] if END in row["ids"] else row["ids"]
         assert answer["ids"] == want
