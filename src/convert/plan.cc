@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "text/utf8.h"
 
 namespace zonda::convert {
 namespace {
@@ -22,7 +23,7 @@ constexpr size_t kMaxListed = 10;
 std::string listed(const std::vector<std::string>& names) {
   std::string text;
   for (size_t i = 0; i < std::min(names.size(), kMaxListed); ++i) {
-    text += (i == 0 ? "" : ", ") + names[i];
+    text += (i == 0 ? "" : ", ") + text::to_valid_utf8(names[i]);
   }
   if (names.size() > kMaxListed) {
     text += fmt::format(" and {} more", names.size() - kMaxListed);

@@ -233,6 +233,34 @@ TEST(MalformedModel, BadOptionsAreRefused) {
                  "exclude_modules \"lm_haed\" fits no module", kInvalid);
 }
 
+TEST(MalformedModel, NoFolderIsReplacedThatIsTheSourceOrNoCheckpoint) {
+  const TempFolder temp;
+  const std::string in = temp.path() + "/in";
+  write_hf_folder(make_tiny_model(), in);
+  for (const std::string& out : {in, in + "/", in + "/../in", temp.path()}) {
+    const Result<ConvertReport> done =
+        convert_checkpoint({.model_dir = in, .output_dir = out, .replace = true});
+    ASSERT_FALSE(done.ok()) << out;
+    EXPECT_NE(done.error().message.find("holds the source"), std::string::npos) << out;
+  }
+  fs::create_directories(temp.path() + "/precious");
+  ASSERT_TRUE(write_file(temp.path() + "/precious/thesis.txt", "x").ok());
+  const Result<ConvertReport> done = convert_checkpoint(
+      {.model_dir = in, .output_dir = temp.path() + "/precious", .replace = true});
+  ASSERT_FALSE(done.ok());
+  EXPECT_NE(done.error().message.find("is not a checkpoint"), std::string::npos);
+  EXPECT_TRUE(fs::exists(temp.path() + "/precious/thesis.txt"));
+  EXPECT_TRUE(fs::exists(in + "/config.json"));
+}
+
+TEST(MalformedModel, ACheckpointIsNotConvertedAgain) {
+  const TempFolder temp;
+  write_hf_folder(make_tiny_model(), temp.path() + "/in");
+  const std::string out = temp.path() + "/out";
+  ASSERT_TRUE(convert_checkpoint({.model_dir = temp.path() + "/in", .output_dir = out}).ok());
+  expect_refused("checkpoint", {.model_dir = out}, "is that of a checkpoint", kInvalid);
+}
+
 struct BadGguf {
   const char* name;
   std::function<void(GgufBuilder&)> spoil;
