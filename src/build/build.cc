@@ -182,6 +182,18 @@ Result<void> copy_text_files(const std::string& checkpoint_dir, const std::strin
   return {};
 }
 
+// Replacing removes a folder: only one that a build made.
+Result<void> check_output(const BuildOptions& options) {
+  std::error_code code;
+  const fs::path output = options.output_dir;
+  const bool filled = fs::is_directory(output, code) && !fs::is_empty(output, code);
+  if (options.replace_output && filled && !fs::exists(output / "rank0.engine", code)) {
+    return invalid_argument("[build] {} is not an engine (no rank0.engine) and is not replaced.",
+                            options.output_dir);
+  }
+  return {};
+}
+
 // Everything of a plan but weight offsets and tactics.
 Result<engine::EnginePlan> make_plan(const BuildOptions& options,
                                      const checkpoint::Checkpoint& checkpoint,
@@ -300,6 +312,9 @@ Result<BuildReport> build_engine(const BuildOptions& options) {
   if (const Result<void> known = build::check_pass_names(options.print_after, "print_after", true);
       !known.ok()) {
     return known.error();
+  }
+  if (const Result<void> checked = build::check_output(options); !checked.ok()) {
+    return checked.error();
   }
   const Result<checkpoint::Checkpoint> checkpoint =
       checkpoint::Checkpoint::open(options.checkpoint_dir);

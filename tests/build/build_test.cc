@@ -222,6 +222,15 @@ TEST_F(Build, OptionsOutOfRangeNameOptionValueAndLimitAndLeaveNoFolder) {
   EXPECT_NE(refusal([](auto& o) { o.checkpoint_dir += "_none"; }).find("_none"), std::string::npos);
 }
 
+TEST_F(Build, ReplacesEnginesOnly) {
+  ASSERT_TRUE(build_engine(options_).ok());
+  options_.replace_output = true;
+  EXPECT_TRUE(build_engine(options_).ok());
+  options_.output_dir = options_.checkpoint_dir;
+  EXPECT_NE(build_engine(options_).error().message.find("is not an engine"), std::string::npos);
+  EXPECT_TRUE(fs::exists(options_.checkpoint_dir + "/rank0.safetensors"));
+}
+
 TEST_F(Build, PrintsTheGraphAfterThePassesAskedFor) {
   std::string printed;
   options_.print_after = {"fuse_residual"};
