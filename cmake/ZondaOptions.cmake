@@ -5,7 +5,11 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG")
-add_compile_options(-Wall -Wextra -Werror)
+add_compile_options(-Wall -Wextra)
+if(NOT ZONDA_SANITIZE)
+  # With sanitizers GCC 12 warns of paths that cannot be taken; warnings count in the plain build.
+  add_compile_options(-Werror)
+endif()
 # A multiply and an add are fused only where the source says so: results must not depend on the optimiser.
 add_compile_options(-ffp-contract=off)
 
