@@ -29,6 +29,8 @@ class Sampler {
   // `params` and `end_ids` must outlive the sampler. The seed of `params` must be set if it draws.
   Sampler(const SamplingParams& params, std::span<const int32_t> end_ids,
           std::span<const int32_t> prompt, int32_t sequence_index);
+  Sampler(SamplingParams&& params, std::span<const int32_t> end_ids,
+          std::span<const int32_t> prompt, int32_t sequence_index) = delete;
 
   // The next token from the model's logits [vocab]. kInternal if they are not finite,
   // kInvalidArgument if the request's own rules leave no token.

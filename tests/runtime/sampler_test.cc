@@ -95,7 +95,8 @@ TEST(Sampler, ARuleThatLeavesNoTokenIsTheRequestsFault) {
 
 TEST(Sampler, ARowThatIsNotFiniteIsAFaultOfTheEngine) {
   const Tokens prompt = {1};
-  Sampler sampler({}, {}, prompt, 0);
+  const SamplingParams params;
+  Sampler sampler(params, {}, prompt, 0);
   SamplerScratch scratch;
   auto logits = falling();
   logits[4] = std::nanf("");
