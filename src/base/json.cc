@@ -44,6 +44,12 @@ class LimitChecker {
   std::vector<std::set<std::string>> keys_;
 };
 
+// The parser quotes what it read, which need not be UTF-8.
+std::string printable(const char* message) {
+  const std::string quoted = dump_json(Json(message));
+  return quoted.substr(1, quoted.size() - 2);
+}
+
 template <typename J>
 Result<J> parse(std::string_view text, std::string_view what) {
   LimitChecker<J> checker;
@@ -55,7 +61,7 @@ Result<J> parse(std::string_view text, std::string_view what) {
   } catch (const ParseLimit& limit) {
     return corrupt("[json] {}: {}.", what, limit.message);
   } catch (const typename J::exception& fault) {
-    return corrupt("[json] {}: {}.", what, fault.what());
+    return corrupt("[json] {}: {}.", what, printable(fault.what()));
   }
 }
 

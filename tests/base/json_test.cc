@@ -23,6 +23,14 @@ TEST(Json, DepthOf64IsReadAnd65IsRefused) {
   EXPECT_FALSE(parse_json(std::string(1000000, '['), "t").ok());
 }
 
+TEST(Json, ErrorsNeverEchoInvalidUtf8) {
+  const std::string message = parse_json("{\"a\xff\": 1}", "t").error().message;
+  for (const char byte : message) {
+    EXPECT_NE(byte, '\xff') << message;
+  }
+  EXPECT_TRUE(parse_json(dump_json(Json(message)), "t").ok());
+}
+
 TEST(Json, PrintingReplacesInvalidUtf8) {
   EXPECT_EQ(dump_json(Json("a\xff")), "\"a\xef\xbf\xbd\"");
 }
