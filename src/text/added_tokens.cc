@@ -201,10 +201,8 @@ std::vector<AddedSection> AddedTokens::split(std::string_view text, bool normali
     }
     if (token->rstrip) {
       end = skip_space_right(text, end);
+      pos = end;  // what this token took along belongs to no other
     }
-    // White space that the token before took along may hold the start of this one.
-    begin = std::max(begin, done);
-    end = std::max(end, begin);
     if (done < begin) {
       add(done, begin, nullptr);
     }

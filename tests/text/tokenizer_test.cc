@@ -76,6 +76,16 @@ TEST(Tokenizer, ASpecialTokenSplitOverSegmentsOfInputAndTemplateStaysText) {
   EXPECT_EQ(tiny()->encode_segments(segments)->size(), 5u);
 }
 
+TEST(Tokenizer, WhiteSpaceThatATokenTakesAlongBelongsToNoOther) {
+  Json json = tiny_tokenizer_json();
+  json["added_tokens"].push_back({{"id", 300}, {"content", "<m>"}, {"rstrip", true}});
+  json["added_tokens"].push_back({{"id", 301}, {"content", "  "}});
+  const auto tokenizer = Tokenizer::from_json(dump_json(json), "");
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().message;
+  EXPECT_EQ(*(*tokenizer)->encode("<m>   x"), (Ids{300, 'x'}));
+  EXPECT_EQ(*(*tokenizer)->encode("   x"), (Ids{301, ' ', 'x'}));
+}
+
 TEST(Tokenizer, OffsetsCoverTheTextInOrder) {
   const std::string text = "hello \xc3\xa9t\xc3\xa9";
   const Encoding encoding = *tiny()->encode_with_offsets(text);
