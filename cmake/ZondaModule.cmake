@@ -1,11 +1,16 @@
 # zonda_module(NAME [DEPS target...] [LIBS external...]): the static library zonda_NAME of src/NAME/**.cc
-# (folders named cuda/ are left out) and, with ZONDA_TESTS, the program NAME_test of tests/NAME/**_test.cc.
+# (folders named cuda/ belong to it with ZONDA_CUDA, with their .cu files) and, with ZONDA_TESTS, the program NAME_test of tests/NAME/**_test.cc.
 #   DEPS  modules this one may include (architecture's table); only these are on its link line
 #   LIBS  third-party targets
 function(zonda_module NAME)
   cmake_parse_arguments(ARG "" "" "DEPS;LIBS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/${NAME}/*.cc")
-  list(FILTER sources EXCLUDE REGEX "/cuda/")
+  if(ZONDA_CUDA)
+    file(GLOB_RECURSE device_sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/${NAME}/*.cu")
+    list(APPEND sources ${device_sources})
+  else()
+    list(FILTER sources EXCLUDE REGEX "/cuda/")
+  endif()
   if(NOT sources)
     message(STATUS "module ${NAME} has no sources yet and is left out")
     return()
@@ -17,6 +22,9 @@ function(zonda_module NAME)
     list(APPEND deps zonda_${dep})
   endforeach()
   target_link_libraries(zonda_${NAME} PUBLIC ${deps} ${ARG_LIBS})
+  if(ZONDA_CUDA)
+    target_link_libraries(zonda_${NAME} PUBLIC CUDA::cudart_static)
+  endif()
   zonda_set_isa_flags(${sources})
   zonda_module_tests(${NAME})
 endfunction()
@@ -36,6 +44,23 @@ function(zonda_module_tests NAME)
   target_compile_definitions(${NAME}_test PRIVATE ZONDA_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   target_link_libraries(${NAME}_test PRIVATE zonda_${NAME} GTest::gtest GTest::gtest_main Threads::Threads)
   add_test(NAME ${NAME} COMMAND ${NAME}_test)
+  zonda_cuda_tests(${NAME})
+endfunction()
+
+# NAME_cuda_test of tests/NAME/**/cuda/*_test.cc (.cu): on a machine without a GPU its device tests skip,
+# with --require_gpu they fail.
+function(zonda_cuda_tests NAME)
+  file(GLOB_RECURSE tests CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/${NAME}/*_test.cc"
+       "${CMAKE_SOURCE_DIR}/tests/${NAME}/*_test.cu")
+  list(FILTER tests INCLUDE REGEX "/cuda/")
+  if(NOT ZONDA_CUDA OR NOT tests)
+    return()
+  endif()
+  add_executable(${NAME}_cuda_test ${tests} "${CMAKE_SOURCE_DIR}/tests/device/cuda/gpu_main.cc")
+  target_include_directories(${NAME}_cuda_test PRIVATE "${CMAKE_SOURCE_DIR}/tests")
+  target_compile_definitions(${NAME}_cuda_test PRIVATE ZONDA_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  target_link_libraries(${NAME}_cuda_test PRIVATE zonda_${NAME} GTest::gtest Threads::Threads)
+  add_test(NAME ${NAME}_cuda COMMAND ${NAME}_cuda_test)
 endfunction()
 
 # A file's ending names its instruction set: _avx2.cc, _avx512.cc (VNNI), _avx512bf16.cc, _amx.cc.

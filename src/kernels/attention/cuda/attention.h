@@ -1,0 +1,50 @@
+// Causal attention over the paged cache on a CUDA device: single tokens of many sequences (decode) and
+// chunks of prompts (prefill). SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/dtype.h"
+#include "device/cuda/launch.h"
+#include "kernels/rope/rope.h"
+
+namespace zonda::kernels::cuda {
+
+// All pointers are device memory, so that a captured launch can be replayed with new lengths.
+struct AttentionParams {
+  const void* q = nullptr;  // [tokens, num_heads, head_size], token stride q_stride; rotated
+  void* out = nullptr;      // [tokens, num_heads, head_size], token stride out_stride; not q
+  // The sequences of this call.
+  const int32_t* token_begin = nullptr;     // [num_sequences] index of the first token in q and out
+  const int32_t* num_tokens = nullptr;      // [num_sequences]; 0: an unused place of a padded batch
+  const int32_t* start_position = nullptr;  // [num_sequences] of the first token
+  const int32_t* block_tables = nullptr;    // [num_sequences, table_stride]
+  int64_t table_stride = 0;
+  int32_t num_sequences = 0;
+  // Upper bounds known on the host; they size the grid.
+  int32_t max_tokens = 1;     // of num_tokens
+  int32_t max_kv_length = 0;  // of start_position + num_tokens
+  PagedKv kv;                 // dtype kBFloat16 | kFloat16 | kFloat8E4M3; new keys are appended
+  std::byte* workspace = nullptr;
+  int64_t q_stride = 0;    // elements
+  int64_t out_stride = 0;  // elements
+  int32_t num_heads = 0;
+  float scale = 1.0f;
+  int32_t window = 0;
+  float soft_cap = 0.0f;
+  DType activation = DType::kBFloat16;
+};
+
+// Workspace of both kernels. max_kv_length: of any sequence the engine takes.
+int64_t attention_workspace_bytes(int32_t max_sequences, int32_t max_kv_length, int32_t num_heads,
+                                  int32_t head_size);
+
+// num_tokens is 0 or 1 everywhere. Keys are reduced in fixed ranges aligned to position 0 and combined
+// in order: a token's result depends on its own sequence alone.
+cudaError_t decode_attention(const AttentionParams& params, const device::cuda::LaunchSite& site);
+// Any num_tokens. A token's result depends on its own sequence and position alone, not on the chunk it
+// comes in. It may differ in rounding from decode_attention.
+cudaError_t prefill_attention(const AttentionParams& params, const device::cuda::LaunchSite& site);
+
+}  // namespace zonda::kernels::cuda
