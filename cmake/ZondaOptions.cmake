@@ -15,6 +15,10 @@ add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
 if(ZONDA_CUDA)
   set(CMAKE_CUDA_STANDARD 20)
   set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+  if(CMAKE_VERSION VERSION_LESS 3.26)  # older ones do not know nvcc's flag
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+    set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+  endif()
   set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
   set(CMAKE_CUDA_FLAGS_RELEASE "-O3 -DNDEBUG")
   add_compile_options($<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall> $<$<COMPILE_LANGUAGE:CUDA>:-lineinfo>
