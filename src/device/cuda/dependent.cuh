@@ -1,6 +1,5 @@
-// The two halves of programmatic dependent launch, for kernels of architectures 90 and newer; nothing
-// on older ones, where launches are never dependent.
-// SPDX-License-Identifier: Apache-2.0
+// The two halves of programmatic dependent launch, for kernels of architectures 90 and newer;
+// nothing on older ones, where launches are never dependent. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 namespace zonda::device::cuda {

@@ -1,5 +1,5 @@
-// Causal attention over the paged cache on a CUDA device: single tokens of many sequences (decode) and
-// chunks of prompts (prefill). SPDX-License-Identifier: Apache-2.0
+// Causal attention over the paged cache on a CUDA device: single tokens of many sequences (decode)
+// and chunks of prompts (prefill). SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
@@ -40,11 +40,11 @@ struct AttentionParams {
 int64_t attention_workspace_bytes(int32_t max_sequences, int32_t max_kv_length, int32_t num_heads,
                                   int32_t head_size);
 
-// num_tokens is 0 or 1 everywhere. Keys are reduced in fixed ranges aligned to position 0 and combined
-// in order: a token's result depends on its own sequence alone.
+// num_tokens is 0 or 1 everywhere. Keys are reduced in fixed ranges aligned to position 0 and
+// combined in order: a token's result depends on its own sequence alone.
 cudaError_t decode_attention(const AttentionParams& params, const device::cuda::LaunchSite& site);
-// Any num_tokens. A token's result depends on its own sequence and position alone, not on the chunk it
-// comes in. It may differ in rounding from decode_attention.
+// Any num_tokens. A token's result depends on its own sequence and position alone, not on the chunk
+// it comes in. It may differ in rounding from decode_attention.
 cudaError_t prefill_attention(const AttentionParams& params, const device::cuda::LaunchSite& site);
 
 }  // namespace zonda::kernels::cuda

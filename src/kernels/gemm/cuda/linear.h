@@ -1,5 +1,5 @@
-// y = x * W^T on a CUDA device: one packed copy of each weight serves every tactic, from one token to
-// thousands. SPDX-License-Identifier: Apache-2.0
+// y = x * W^T on a CUDA device: one packed copy of each weight serves every tactic, from one token
+// to thousands. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ struct LinearParams {
   const void* x = nullptr;             // [num_tokens, cols], row stride x_stride elements
   const std::byte* weights = nullptr;  // packed_bytes(packed), 256-byte aligned
   const float* bias = nullptr;         // [rows] in source row order, or null
-  const void* residual = nullptr;      // [num_tokens, y columns], stride y_stride; kAddResidual only
+  const void* residual = nullptr;  // [num_tokens, y columns], stride y_stride; kAddResidual only
   void* y = nullptr;  // [num_tokens, rows or rows / 2], row stride y_stride elements; not x
   std::byte* workspace = nullptr;  // linear_workspace_bytes(...), 256-byte aligned
   // Not null: x is RMS-normalised on the way in, y = norm(x) * W^T; tactics with `fuses_norm` only.
@@ -42,8 +42,8 @@ struct LinearParams {
 
 int64_t linear_workspace_bytes(const PackedType& packed, int64_t max_tokens);
 
-// One way to compute a linear. `deterministic`: a token's result depends neither on num_tokens nor on
-// its row, and is bit-equal to that of every other deterministic tactic of the format.
+// One way to compute a linear. `deterministic`: a token's result depends neither on num_tokens nor
+// on its row, and is bit-equal to that of every other deterministic tactic of the format.
 struct LinearTactic {
   std::string_view name;  // unique within the list; stored in plans
   int64_t min_tokens = 1;
