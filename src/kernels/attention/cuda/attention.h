@@ -11,7 +11,8 @@
 
 namespace zonda::kernels::cuda {
 
-// All pointers are device memory, so that a captured launch can be replayed with new lengths.
+// All pointers are device memory, so that a captured launch can be replayed with new lengths. Rows
+// of q and out and the blocks of kv are 16-byte aligned.
 struct AttentionParams {
   const void* q = nullptr;  // [tokens, num_heads, head_size], token stride q_stride; rotated
   void* out = nullptr;      // [tokens, num_heads, head_size], token stride out_stride; not q
@@ -25,23 +26,27 @@ struct AttentionParams {
   // Upper bounds known on the host; they size the grid.
   int32_t max_tokens = 1;     // of num_tokens
   int32_t max_kv_length = 0;  // of start_position + num_tokens
-  PagedKv kv;                 // dtype kBFloat16 | kFloat16 | kFloat8E4M3; new keys are appended
-  std::byte* workspace = nullptr;
+  PagedKv kv = {};  // dtype kBFloat16 | kFloat16 | kFloat8E4M3; new keys are appended; head_size a
+                    // multiple of 8 up to 256, block_size a power of two from 8 to 128
+  std::byte* workspace = nullptr;  // decode: attention_workspace_bytes(...), 16-byte aligned
+  // decode: [num_sequences * num_heads], zero before the first call; zero again after each call.
+  uint32_t* arrivals = nullptr;
   int64_t q_stride = 0;    // elements
   int64_t out_stride = 0;  // elements
-  int32_t num_heads = 0;
+  int32_t num_heads = 0;   // a multiple of kv.num_kv_heads
   float scale = 1.0f;
   int32_t window = 0;
   float soft_cap = 0.0f;
-  DType activation = DType::kBFloat16;
+  DType activation = DType::kBFloat16;  // kBFloat16 | kFloat16
 };
 
-// Workspace of both kernels. max_kv_length: of any sequence the engine takes.
-int64_t attention_workspace_bytes(int32_t max_sequences, int32_t max_kv_length, int32_t num_heads,
+// Workspace of decode_attention.
+int64_t attention_workspace_bytes(int32_t max_sequences, int32_t num_heads, int32_t num_kv_heads,
                                   int32_t head_size);
 
-// num_tokens is 0 or 1 everywhere. Keys are reduced in fixed ranges aligned to position 0 and
-// combined in order: a token's result depends on its own sequence alone.
+// Both: cudaErrorInvalidValue for parameters outside of what is stated above.
+// num_tokens is 0 or 1 everywhere. Keys are split into tiles aligned to position 0 by the length of
+// their own sequence and combined in order: a token's result depends on its own sequence alone.
 cudaError_t decode_attention(const AttentionParams& params, const device::cuda::LaunchSite& site);
 // Any num_tokens. A token's result depends on its own sequence and position alone, not on the chunk
 // it comes in. It may differ in rounding from decode_attention.

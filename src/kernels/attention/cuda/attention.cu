@@ -1,0 +1,71 @@
+// Checks of attention's parameters and the choice of kernel by the cache's type.
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/attention/cuda/attention.h"
+
+#include "kernels/attention/cuda/attention_launch.h"
+
+namespace zonda::kernels::cuda {
+namespace {
+
+bool is_valid(const AttentionParams& p) {
+  const PagedKv& kv = p.kv;
+  const int64_t width = int64_t{p.num_heads} * kv.head_size;
+  const bool heads = kv.num_kv_heads > 0 && p.num_heads > 0 && p.num_heads % kv.num_kv_heads == 0 &&
+                     kv.head_size > 0 && kv.head_size <= 256 && kv.head_size % 8 == 0;
+  const bool blocks =
+      kv.block_size >= 8 && kv.block_size <= 128 && (kv.block_size & (kv.block_size - 1)) == 0;
+  const bool rows =
+      p.q_stride >= width && p.out_stride >= width && p.q_stride % 8 == 0 && p.out_stride % 8 == 0;
+  const bool types = p.activation == DType::kBFloat16 || p.activation == DType::kFloat16;
+  return heads && blocks && rows && types && p.scale > 0.0f && p.num_sequences <= 65535;
+}
+
+}  // namespace
+
+int64_t attention_workspace_bytes(int32_t max_sequences, int32_t num_heads, int32_t num_kv_heads,
+                                  int32_t head_size) {
+  const DecodeSplit split = decode_split(num_heads, num_kv_heads);
+  const int64_t rows = int64_t{max_sequences} * num_kv_heads * split.group_tiles;
+  return rows * split.shares * kDecodeHeads * (head_size + 2) * int64_t{sizeof(float)};
+}
+
+cudaError_t decode_attention(const AttentionParams& params, const device::cuda::LaunchSite& site) {
+  if (!is_valid(params)) {
+    return cudaErrorInvalidValue;
+  }
+  if (params.num_sequences == 0 || params.max_kv_length == 0) {
+    return cudaSuccess;
+  }
+  const DecodeSplit split = decode_split(params.num_heads, params.kv.num_kv_heads);
+  switch (params.kv.dtype) {
+    case DType::kBFloat16:
+      return launch_decode<DType::kBFloat16>(params, split, site);
+    case DType::kFloat16:
+      return launch_decode<DType::kFloat16>(params, split, site);
+    case DType::kFloat8E4M3:
+      return launch_decode<DType::kFloat8E4M3>(params, split, site);
+    default:
+      return cudaErrorInvalidValue;
+  }
+}
+
+cudaError_t prefill_attention(const AttentionParams& params, const device::cuda::LaunchSite& site) {
+  if (!is_valid(params)) {
+    return cudaErrorInvalidValue;
+  }
+  if (params.num_sequences == 0 || params.max_tokens == 0) {
+    return cudaSuccess;
+  }
+  switch (params.kv.dtype) {
+    case DType::kBFloat16:
+      return launch_prefill<DType::kBFloat16>(params, site);
+    case DType::kFloat16:
+      return launch_prefill<DType::kFloat16>(params, site);
+    case DType::kFloat8E4M3:
+      return launch_prefill<DType::kFloat8E4M3>(params, site);
+    default:
+      return cudaErrorInvalidValue;
+  }
+}
+
+}  // namespace zonda::kernels::cuda
