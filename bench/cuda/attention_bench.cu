@@ -1,0 +1,271 @@
+// Times decode attention, prefill attention and rotary append on the current CUDA device: 32 query
+// heads, 8 KV heads, head size 128, as Llama-3.1-8B has them. SPDX-License-Identifier: Apache-2.0
+#include <cuda_bf16.h>
+#include <cuda_fp8.h>
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "kernels/attention/cuda/attention.h"
+#include "kernels/rope/cuda/rope.h"
+
+namespace zonda {
+namespace {
+
+using kernels::PagedKv;
+using kernels::cuda::AttentionParams;
+using kernels::cuda::RopeAppendParams;
+
+constexpr int kHeads = 32;
+constexpr int kKvHeads = 8;
+constexpr int kHeadSize = 128;
+constexpr int kBlockSize = 32;
+constexpr int64_t kQkvWidth = (kHeads + 2 * kKvHeads) * kHeadSize;
+constexpr int64_t kSlotElements = 2 * kKvHeads * kHeadSize;
+constexpr int64_t kPoolBytes = int64_t{2304} << 20;
+constexpr double kReadLimit = 4.50e12;
+constexpr double kMathLimit = 790e12;
+constexpr int kLaunches = 32;  // of one graph
+
+void check(cudaError_t status, const char* what) {
+  if (status != cudaSuccess) {
+    std::fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(status));
+    std::exit(1);
+  }
+}
+
+// About normal values that depend on the index alone.
+__device__ float random_value(uint64_t i) {
+  float sum = 0.0f;
+  uint64_t x = i * 0x9e3779b97f4a7c15u + 0x1234567u;
+  for (int k = 0; k < 4; ++k) {
+    x ^= x >> 31;
+    x *= 0xd6e8feb86659fd93u;
+    sum += static_cast<float>(x >> 40) * 0x1p-24f - 0.5f;
+  }
+  return sum * 1.7f;
+}
+
+template <class T>
+__global__ void fill_random(T* to, int64_t count) {
+  const int64_t step = int64_t{gridDim.x} * blockDim.x;
+  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += step) {
+    to[i] = T(random_value(static_cast<uint64_t>(i)));
+  }
+}
+
+template <class T>
+T* device_array(size_t count) {
+  void* memory = nullptr;
+  check(cudaMalloc(&memory, count * sizeof(T)), "cudaMalloc");
+  check(cudaMemset(memory, 0, count * sizeof(T)), "cudaMemset");
+  return static_cast<T*>(memory);
+}
+
+template <class T>
+T* device_copy(const std::vector<T>& values) {
+  T* memory = device_array<T>(values.size());
+  check(cudaMemcpy(memory, values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice),
+        "cudaMemcpy");
+  return memory;
+}
+
+// Median microseconds of one of kLaunches calls replayed as a graph.
+double time_launches(cudaStream_t stream, const std::function<cudaError_t(int)>& issue) {
+  for (int i = 0; i < 2; ++i) {
+    check(issue(i), "launch");
+  }
+  check(cudaStreamSynchronize(stream), "first run");
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture");
+  for (int i = 0; i < kLaunches; ++i) {
+    check(issue(i), "captured launch");
+  }
+  check(cudaStreamEndCapture(stream, &graph), "end of capture");
+  check(cudaGraphInstantiate(&executable, graph, 0), "instantiate");
+  cudaEvent_t begin = nullptr;
+  cudaEvent_t end = nullptr;
+  check(cudaEventCreate(&begin), "event");
+  check(cudaEventCreate(&end), "event");
+  std::vector<float> times;
+  for (int i = 0; i < 9; ++i) {
+    check(cudaEventRecord(begin, stream), "record");
+    check(cudaGraphLaunch(executable, stream), "replay");
+    check(cudaEventRecord(end, stream), "record");
+    check(cudaEventSynchronize(end), "replay");
+    float ms = 0.0f;
+    check(cudaEventElapsedTime(&ms, begin, end), "time");
+    times.push_back(ms * 1e3f / kLaunches);
+  }
+  check(cudaEventDestroy(begin), "event");
+  check(cudaEventDestroy(end), "event");
+  check(cudaGraphExecDestroy(executable), "graph");
+  check(cudaGraphDestroy(graph), "graph");
+  std::nth_element(times.begin(), times.begin() + 4, times.end());
+  return times[4];
+}
+
+// Everything that the cases share.
+struct Setting {
+  cudaStream_t stream = nullptr;
+  std::byte* pool = device_array<std::byte>(kPoolBytes);
+  __nv_bfloat16* qkv = device_array<__nv_bfloat16>(8192 * kQkvWidth);
+  __nv_bfloat16* out = device_array<__nv_bfloat16>(8192 * kHeads * kHeadSize);
+  std::byte* workspace = device_array<std::byte>(
+      kernels::cuda::attention_workspace_bytes(128, kHeads, kKvHeads, kHeadSize));
+  uint32_t* arrivals = device_array<uint32_t>(128 * kHeads);
+
+  Setting() {
+    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
+    fill_random<<<1024, 256>>>(qkv, 8192 * kQkvWidth);
+  }
+  void fill_pool(DType dtype) {
+    if (dtype == DType::kFloat8E4M3) {
+      fill_random<<<4096, 256>>>(reinterpret_cast<__nv_fp8_e4m3*>(pool), kPoolBytes);
+    } else {
+      fill_random<<<4096, 256>>>(reinterpret_cast<__nv_bfloat16*>(pool), kPoolBytes / 2);
+    }
+    check(cudaDeviceSynchronize(), "fill");
+  }
+};
+
+PagedKv cache(std::byte* base, DType dtype) {
+  return {.base = base,
+          .block_stride = kBlockSize * kSlotElements,
+          .block_size = kBlockSize,
+          .num_kv_heads = kKvHeads,
+          .head_size = kHeadSize,
+          .dtype = dtype};
+}
+
+AttentionParams attention_params(Setting& s, int sequences, int tokens, int context, DType dtype) {
+  const int blocks = (context + kBlockSize - 1) / kBlockSize;
+  std::vector<int32_t> table(static_cast<size_t>(sequences) * blocks);
+  std::iota(table.begin(), table.end(), 0);
+  std::shuffle(table.begin(), table.end(), std::mt19937(1));
+  std::vector<int32_t> begins;
+  for (int i = 0; i < sequences; ++i) {
+    begins.push_back(i * tokens);
+  }
+  return {.q = s.qkv,
+          .out = s.out,
+          .token_begin = device_copy(begins),
+          .num_tokens = device_copy(std::vector<int32_t>(sequences, tokens)),
+          .start_position = device_copy(std::vector<int32_t>(sequences, context - tokens)),
+          .block_tables = device_copy(table),
+          .table_stride = blocks,
+          .num_sequences = sequences,
+          .max_tokens = tokens,
+          .max_kv_length = context,
+          .kv = cache(s.pool, dtype),
+          .workspace = s.workspace,
+          .arrivals = s.arrivals,
+          .q_stride = kQkvWidth,
+          .out_stride = kHeads * kHeadSize,
+          .num_heads = kHeads,
+          .scale = 1.0f / std::sqrt(static_cast<float>(kHeadSize))};
+}
+
+void decode_case(Setting& s, DType dtype, int batch, int context) {
+  AttentionParams params = attention_params(s, batch, 1, context, dtype);
+  const int64_t blocks = (context + kBlockSize - 1) / kBlockSize;
+  const int64_t bytes = batch * blocks * kBlockSize * kSlotElements * dtype_size(dtype);
+  const int64_t copies = std::min<int64_t>(kPoolBytes / bytes, 64);
+  double us[3];
+  const int bounds[3] = {context, context, 131072};
+  for (int mode = 0; mode < 3; ++mode) {
+    params.max_kv_length = bounds[mode];
+    us[mode] = time_launches(s.stream, [&](int i) {
+      params.kv.base = s.pool + i % copies * bytes;
+      return kernels::cuda::decode_attention(params, {s.stream, mode > 0});
+    });
+  }
+  const double rate = static_cast<double>(bytes) / us[1] * 1e6;
+  std::printf(
+      "decode  %-8s batch %3d context %5d  %8.2f us  dependent %8.2f us  bound 131072 %8.2f us"
+      "  %7.1f GB/s  %5.1f %%\n",
+      dtype_name(dtype).data(), batch, context, us[0], us[1], us[2], rate * 1e-9,
+      100.0 * rate / kReadLimit);
+}
+
+void prefill_case(Setting& s, DType dtype, int sequences, int tokens, int context) {
+  const AttentionParams params = attention_params(s, sequences, tokens, context, dtype);
+  const double us = time_launches(s.stream, [&](int) {
+    return kernels::cuda::prefill_attention(params, {s.stream, false});
+  });
+  const double start = context - tokens;
+  const double pairs = tokens * (start + (tokens + 1.0) / 2) * sequences;
+  const double rate = 4.0 * pairs * kHeads * kHeadSize / us * 1e6;
+  std::printf("prefill %-8s %2d x %5d tokens of %5d  %9.1f us  %6.1f TFLOP/s  %5.1f %%\n",
+              dtype_name(dtype).data(), sequences, tokens, context, us, rate * 1e-12,
+              100.0 * rate / kMathLimit);
+}
+
+void rope_case(Setting& s, DType dtype, int tokens) {
+  std::vector<int32_t> positions(tokens);
+  std::iota(positions.begin(), positions.end(), 500);
+  std::vector<int64_t> slots(tokens);
+  std::iota(slots.begin(), slots.end(), 0);
+  std::vector<float> inv_freq;
+  for (int i = 0; i < kHeadSize / 2; ++i) {
+    inv_freq.push_back(std::pow(500000.0f, -2.0f * static_cast<float>(i) / kHeadSize));
+  }
+  RopeAppendParams params{.qkv = s.qkv,
+                          .positions = device_copy(positions),
+                          .slots = device_copy(slots),
+                          .inv_freq = device_copy(inv_freq),
+                          .kv = cache(s.pool, dtype),
+                          .num_tokens = tokens,
+                          .qkv_stride = kQkvWidth,
+                          .num_heads = kHeads,
+                          .rotary_dim = kHeadSize};
+  double us[2];
+  for (const int dependent : {0, 1}) {
+    us[dependent] = time_launches(s.stream, [&](int) {
+      return kernels::cuda::rope_append(params, {s.stream, dependent == 1});
+    });
+  }
+  const int64_t qk = (kHeads + kKvHeads) * kHeadSize * 2;
+  const int64_t bytes =
+      tokens * (qk * 2 + kKvHeads * kHeadSize * 2 + kSlotElements * dtype_size(dtype));
+  const double rate = static_cast<double>(bytes) / us[1] * 1e6;
+  std::printf("rope    %-8s %5d tokens  %8.2f us  dependent %8.2f us  %7.1f GB/s\n",
+              dtype_name(dtype).data(), tokens, us[0], us[1], rate * 1e-9);
+}
+
+void run() {
+  Setting s;
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat8E4M3}) {
+    s.fill_pool(dtype);
+    for (const int batch : {1, 8, 32, 128}) {
+      for (const int context : {512, 1024, 4096}) {
+        decode_case(s, dtype, batch, context);
+      }
+    }
+    decode_case(s, dtype, 1, 32768);
+    prefill_case(s, dtype, 1, 512, 512);
+    prefill_case(s, dtype, 1, 2048, 2048);
+    prefill_case(s, dtype, 4, 2048, 2048);
+    prefill_case(s, dtype, 1, 8192, 8192);
+    prefill_case(s, dtype, 1, 2048, 16384);
+    for (const int tokens : {1, 32, 2048}) {
+      rope_case(s, dtype, tokens);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace zonda
+
+int main() {
+  zonda::run();
+  return 0;
+}
