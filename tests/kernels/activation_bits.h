@@ -53,7 +53,7 @@ inline std::vector<float> random_normal(std::mt19937& random, size_t size, float
 
 // Largest relative error of rounding to nearest, with room for a few units of float32 arithmetic.
 inline float rounding_bound(DType dtype) {
-  const float half_unit = dtype == DType::kBFloat16  ? 0x1p-9f
+  const float half_unit = dtype == DType::kBFloat16  ? 0x1p-8f
                           : dtype == DType::kFloat16 ? 0x1p-11f
                                                      : 0.0f;
   return half_unit * 1.001f + 2e-6f;
