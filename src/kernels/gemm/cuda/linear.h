@@ -16,11 +16,15 @@ namespace zonda::kernels::cuda {
 // Bytes of the packed matrix on the device; a multiple of 256.
 int64_t packed_bytes(const PackedType& packed);
 // On the host, from the checkpoint's layout; `out` has packed_bytes(packed). Errors as
-// kernels::pack_weights.
+// kernels::pack_weights, and kUnsupported for float32. packed_layout.h states the layout.
 Result<void> pack_weights(const PackedType& packed, std::span<const WeightView> sources,
                           std::byte* out);
 
-// All pointers are device memory. 16-bit values are of `activation`; sums are float32.
+// All pointers are device memory. 16-bit values are of `activation`, which for float weights is
+// their type; sums are float32. x is 16-byte aligned and x_stride a multiple of 8; what lies behind
+// cols is not read. Integer weights are multiplied as integers and scaled by group, but the
+// cublaslt tactics round each dequantised weight to `activation` first, and gated ones both
+// products before the gate.
 struct LinearParams {
   const void* x = nullptr;             // [num_tokens, cols], row stride x_stride elements
   const std::byte* weights = nullptr;  // packed_bytes(packed), 256-byte aligned
@@ -29,6 +33,9 @@ struct LinearParams {
   void* y = nullptr;  // [num_tokens, rows or rows / 2], row stride y_stride elements; not x
   std::byte* workspace = nullptr;  // linear_workspace_bytes(...), 256-byte aligned
   // Not null: x is RMS-normalised on the way in, y = norm(x) * W^T; tactics with `fuses_norm` only.
+  // x * norm_weight is rounded to `activation` (so in float16 it must not overflow), the reciprocal
+  // root mean square multiplies the finished sum: rms_norm() rounds after both factors instead.
+  // 16-byte aligned.
   const float* norm_weight = nullptr;  // [cols]
   float norm_eps = 0.0f;
   int64_t num_tokens = 0;
@@ -53,7 +60,8 @@ struct LinearTactic {
   cudaError_t (*run)(const LinearParams& params, const device::cuda::LaunchSite& site) = nullptr;
 };
 
-// Tactics that together cover any number of tokens, never empty. `compute_capability`: 80, 89, 90.
+// Tactics that together cover any number of tokens; empty for float32 alone. The cublaslt ones are
+// there where the library is. `compute_capability`: 80, 89, 90.
 std::span<const LinearTactic> linear_tactics(const WeightType& type, int compute_capability);
 // The one to take without timing.
 const LinearTactic& default_linear_tactic(const WeightType& type, int compute_capability,
@@ -72,7 +80,7 @@ struct GatherRowsParams {
 cudaError_t gather_rows(const GatherRowsParams& params, const device::cuda::LaunchSite& site);
 
 // Fills a packed matrix with normally distributed weights of deviation `deviation`, a function of
-// seed and place alone. Quantised formats draw their integers and set scales to match.
+// seed and place alone. Quantised formats draw uniform integers and set scales to match.
 cudaError_t random_weights(const PackedType& packed, uint64_t seed, float deviation,
                            std::byte* weights, cudaStream_t stream);
 
