@@ -1,0 +1,200 @@
+// How each weight format feeds m16n8k16: the 16-byte loads of a lane, and products with tokens.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/gemm/cuda/element.cuh"
+#include "kernels/gemm/cuda/packed_layout.h"
+
+namespace zonda::kernels::cuda {
+
+// A slice is 32 k of one token in lane order: lane (g, t) = (lane / 4, lane % 4) holds x[token
+// g][8t
+// .. 8t + 7], 16 bytes. Its first half feeds one m16n8k16, its second half the next; the weights
+// use the same assignment of k to lanes, so both sides load 16 bytes without a shuffle. The order
+// of additions along k is therefore one and the same for every kernel of a format.
+inline constexpr int kSlice = 32;
+inline constexpr int kSliceBytes = 512;
+
+// Read once: past L1.
+__device__ __forceinline__ uint4 load_weight16(const std::byte* at) {
+  uint4 v;
+  asm volatile("ld.global.nc.L1::no_allocate.L2::256B.v4.u32 {%0,%1,%2,%3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(at));
+  return v;
+}
+
+template <int kCount>
+__device__ __forceinline__ void load_words(const std::byte* at, uint32_t* words) {
+  if constexpr (kCount % 4 == 0) {
+#pragma unroll
+    for (int i = 0; i < kCount; i += 4) {
+      const uint4 v = load_weight16(at + i * 4);
+      words[i] = v.x;
+      words[i + 1] = v.y;
+      words[i + 2] = v.z;
+      words[i + 3] = v.w;
+    }
+  } else if constexpr (kCount == 2) {
+    asm volatile("ld.global.nc.L1::no_allocate.v2.u32 {%0,%1}, [%2];"
+                 : "=r"(words[0]), "=r"(words[1])
+                 : "l"(at));
+  } else {
+    asm volatile("ld.global.nc.L1::no_allocate.u32 %0, [%1];" : "=r"(words[0]) : "l"(at));
+  }
+}
+
+// The A fragment of one m16n8k16: rows r and r + 8, first and second pair of k.
+struct Fragment {
+  uint32_t a0, a1, a2, a3;
+};
+
+// A format has: kStepSlices slices a pipeline step; kLoads 16-byte loads and kScales 4-byte loads
+// of a lane for one tile's step; steps(): steps of the first `chunk` chunks; Cursor: where a lane
+// reads; fragment(): the product operand of half a slice of a step.
+template <class ElementType>
+struct FloatFormat {
+  using Element = ElementType;
+  static constexpr int kStepSlices = 1;
+  static constexpr int kLoads = 2;
+  static constexpr int kScales = 0;
+  static constexpr int kGroups = 0;
+  static constexpr bool kInteger = false;
+  static constexpr bool kMinimum = false;
+
+  static __device__ __forceinline__ int steps(const PackedLayout& layout, int chunk) {
+    return min(chunk * (kChunk / kSlice), layout.padded_cols / kSlice);
+  }
+
+  struct Cursor {
+    const std::byte* row;
+    int64_t half_tile;  // bytes from row r to row r + 8
+
+    __device__ __forceinline__ Cursor(const PackedLayout& layout, const std::byte* weights,
+                                      int tile, int lane) {
+      const int64_t pitch = int64_t{layout.padded_cols} * 2;
+      row = weights + (int64_t{tile} * kTileRows + lane / 4) * pitch + lane % 4 * 16;
+      half_tile = 8 * pitch;
+    }
+    __device__ __forceinline__ void load(int step, uint4* loads, uint32_t*) const {
+      loads[0] = load_weight16(row + step * 64);
+      loads[1] = load_weight16(row + half_tile + step * 64);
+    }
+  };
+
+  static __device__ __forceinline__ Fragment fragment(const uint4* loads, int, int half) {
+    return half == 0 ? Fragment{loads[0].x, loads[1].x, loads[0].y, loads[1].y}
+                     : Fragment{loads[0].z, loads[1].z, loads[0].w, loads[1].w};
+  }
+};
+
+// Bytes (low, high) of `word` as two floats of Element, q in [-128, 127].
+__device__ __forceinline__ uint32_t expand_int8(Bf16, uint32_t word, uint32_t selector) {
+  const uint32_t pair = __byte_perm(word, 0, selector);
+  // 128 + low seven bits, less 128, or 256 where the sign bit is set.
+  return Bf16::subtract((pair & 0x007f007fu) | 0x43004300u, (pair & 0x00800080u) | 0x43004300u);
+}
+
+__device__ __forceinline__ uint32_t expand_int8(Fp16, uint32_t word, uint32_t selector) {
+  const uint32_t pair = __byte_perm(word ^ 0x80808080u, 0, selector);
+  return Fp16::subtract(pair | 0x64006400u, 0x64806480u);  // 1024 + u, less 1024 + 128
+}
+
+template <class ElementType>
+struct Int8Fragments {
+  static constexpr int kLoads = 4;
+  static constexpr float kOffset = 128.0f;  // u - q
+
+  static __device__ __forceinline__ Fragment fragment(const uint4* loads, int slice, int half) {
+    const uint4 v = loads[slice];
+    const uint32_t low = half == 0 ? v.x : v.y;
+    const uint32_t high = half == 0 ? v.z : v.w;
+    const ElementType e;
+    return {expand_int8(e, low, 0x4140), expand_int8(e, high, 0x4140), expand_int8(e, low, 0x4342),
+            expand_int8(e, high, 0x4342)};
+  }
+};
+
+template <class ElementType>
+struct Int4Fragments {
+  static constexpr int kLoads = 2;
+  static constexpr float kOffset = 8.0f;
+
+  static __device__ __forceinline__ uint32_t expand(uint32_t word) {
+    return ElementType::subtract((word & 0x000f000fu) | ElementType::kNibbleBias,
+                                 ElementType::kNibbleOffset);
+  }
+  static __device__ __forceinline__ Fragment fragment(const uint4* loads, int slice, int half) {
+    const uint4 v = loads[slice / 2];
+    const uint32_t word = slice % 2 == 0 ? (half == 0 ? v.x : v.y) : (half == 0 ? v.z : v.w);
+    return {expand(word), expand(word >> 4), expand(word >> 8), expand(word >> 12)};
+  }
+};
+
+// kChunkGroups: groups of a chunk (1, 2, 4), 0 per channel.
+template <class ElementType, template <class> class Fragments, int kChunkGroups, bool kHasMinimum>
+struct IntegerFormat {
+  using Element = ElementType;
+  using Values = Fragments<ElementType>;
+  static constexpr int kStepSlices = kChunk / kSlice;
+  static constexpr int kLoads = Values::kLoads;
+  static constexpr int kGroups = kChunkGroups;
+  static constexpr bool kInteger = true;
+  static constexpr bool kMinimum = kHasMinimum;
+  static constexpr int kPlanes = kMinimum ? 2 : 1;
+  static constexpr int kScales = kGroups * kPlanes;
+
+  static __device__ __forceinline__ int steps(const PackedLayout&, int chunk) { return chunk; }
+
+  static __device__ __forceinline__ Fragment fragment(const uint4* loads, int slice, int half) {
+    return Values::fragment(loads, slice, half);
+  }
+
+  struct Cursor {
+    const std::byte* values;
+    const std::byte* scales;
+
+    __device__ __forceinline__ Cursor(const PackedLayout& layout, const std::byte* weights,
+                                      int tile, int lane) {
+      const int64_t chunk = int64_t{tile} * layout.chunks;
+      values = weights + chunk * (kLoads * kLoadBytes) + lane * 16;
+      const int64_t row = (kGroups == 0 ? int64_t{tile} : chunk) * 8;
+      const int words = kGroups == 0 ? kPlanes : kScales;
+      // A chunk's words are [8 rows][words].
+      scales = weights + layout.scale_offset + (row + lane / 4) * words * 4;
+    }
+    __device__ __forceinline__ void load(int step, uint4* loads, uint32_t* words) const {
+#pragma unroll
+      for (int i = 0; i < kLoads; ++i) {
+        loads[i] = load_weight16(values + int64_t{step} * (kLoads * kLoadBytes) + i * kLoadBytes);
+      }
+      load_words<kScales>(scales + int64_t{step} * (8 * kScales * 4), words);
+    }
+    // The row's scale (and minimum) where there are no groups.
+    __device__ __forceinline__ void load_row(uint32_t* words) const {
+      load_words<kPlanes>(scales, words);
+    }
+  };
+
+  // acc += scale * products + (minimum + offset * scale) * token_sums, with the words of one group.
+  static __device__ __forceinline__ void add_scaled(const uint32_t* words,
+                                                    const float (&products)[4],
+                                                    const float (&token_sums)[4], float (&acc)[4]) {
+    const float2 scale = Fp16::unpack(words[0]);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float row_scale = i < 2 ? scale.x : scale.y;
+      acc[i] = fmaf(row_scale, products[i], acc[i]);
+      if constexpr (kMinimum) {
+        const float2 minimum = Fp16::unpack(words[1]);
+        const float row_minimum = fmaf(Values::kOffset, row_scale, i < 2 ? minimum.x : minimum.y);
+        acc[i] = fmaf(row_minimum, token_sums[i], acc[i]);
+      }
+    }
+  }
+};
+
+}  // namespace zonda::kernels::cuda
