@@ -1,0 +1,78 @@
+// Which tactics exist for a format on a CUDA device.
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/gemm/cuda/linear.h"
+
+#include <array>
+#include <vector>
+
+#include "kernels/gemm/cuda/linear_cublaslt.h"
+#include "kernels/gemm/cuda/tactic_lists.h"
+
+namespace zonda::kernels::cuda {
+namespace {
+
+constexpr size_t kFormats = static_cast<size_t>(WeightFormat::kInt4) + 1;
+using Tactics = std::vector<LinearTactic>;
+
+class TacticRegistry {
+ public:
+  TacticRegistry() {
+    for (size_t i = 0; i < kFormats; ++i) {
+      const auto format = static_cast<WeightFormat>(i);
+      for (const std::span<const LinearTactic> list :
+           {mma_tactics(format), cublaslt_tactics(format)}) {
+        tactics_[i].insert(tactics_[i].end(), list.begin(), list.end());
+      }
+    }
+  }
+  const Tactics& tactics(WeightFormat format) const {
+    return tactics_[static_cast<size_t>(format)];
+  }
+
+ private:
+  std::array<Tactics, kFormats> tactics_;
+};
+
+}  // namespace
+
+std::span<const LinearTactic> mma_tactics(WeightFormat format) {
+  switch (format) {
+    case WeightFormat::kBFloat16:
+      return mma_tactics_bf16();
+    case WeightFormat::kFloat16:
+      return mma_tactics_fp16();
+    case WeightFormat::kInt8:
+      return mma_tactics_int8();
+    case WeightFormat::kInt4:
+      return mma_tactics_int4();
+    default:
+      return {};
+  }
+}
+
+int64_t linear_workspace_bytes(const PackedType& packed, int64_t max_tokens) {
+  return cublaslt_workspace_bytes(packed, max_tokens);
+}
+
+// All kernels of today run on 80 and newer.
+std::span<const LinearTactic> linear_tactics(const WeightType& type, int) {
+  static const TacticRegistry registry;
+  return registry.tactics(type.format);
+}
+
+const LinearTactic& default_linear_tactic(const WeightType& type, int compute_capability,
+                                          int64_t num_tokens) {
+  const std::span<const LinearTactic> tactics = linear_tactics(type, compute_capability);
+  const std::span<const LinearTactic> library = cublaslt_tactics(type.format);
+  if (num_tokens > 64 && !library.empty()) {
+    return tactics[tactics.size() - library.size()];
+  }
+  for (const LinearTactic& tactic : tactics) {
+    if (num_tokens >= tactic.min_tokens && num_tokens <= tactic.max_tokens) {
+      return tactic;
+    }
+  }
+  return tactics.front();
+}
+
+}  // namespace zonda::kernels::cuda

@@ -1,0 +1,23 @@
+// What each file of kernels adds to the table of tactics.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/gemm/cuda/linear.h"
+
+namespace zonda::kernels::cuda {
+
+// max_tokens of a tactic without a bound.
+inline constexpr int64_t kAnyTokens = int64_t{1} << 30;
+
+std::span<const LinearTactic> mma_tactics_bf16();
+std::span<const LinearTactic> mma_tactics_fp16();
+std::span<const LinearTactic> mma_tactics_int8();
+std::span<const LinearTactic> mma_tactics_int4();
+
+// The m16n8k16 kernels of a format, fewest tokens first; the last takes any number. Empty: float32.
+std::span<const LinearTactic> mma_tactics(WeightFormat format);
+
+}  // namespace zonda::kernels::cuda
