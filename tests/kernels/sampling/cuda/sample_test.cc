@@ -207,6 +207,22 @@ TEST_F(SampleCuda, RowsOfEqualOrNearlyEqualLogitsAreSearchedInPlace) {
   }
 }
 
+TEST_F(SampleCuda, ADrawOnABorderTakesTheTokenAfterIt) {
+  SamplingBatch batch(8);
+  std::vector<int32_t> expected;
+  for (const DrawParams& draw : {DrawParams{}, {.top_k = 4}, {.top_p = 0.5f}}) {
+    const int kept = draw.top_k > 0 || draw.top_p < 1.0f ? 4 : 8;  // equal: every sum is exact
+    for (int i = 0; i < kept; ++i) {
+      DrawParams one = draw;
+      one.uniform = static_cast<double>(i) / kept;
+      batch.add_draw(std::vector<float>(8, 0.75f), one);
+      expected.push_back(i);
+      ASSERT_EQ(*draw_token(one, batch.logits.back(), scratch_), i);
+    }
+  }
+  EXPECT_EQ(DeviceBatch(batch).sample(), expected);
+}
+
 TEST_F(SampleCuda, ExtremeSettingsStayInTheDistribution) {
   SamplingBatch batch(6000);
   const std::vector<float> logits = random_logits(random_, 6000);
