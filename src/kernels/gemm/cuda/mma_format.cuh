@@ -18,10 +18,10 @@ namespace zonda::kernels::cuda {
 inline constexpr int kSlice = 32;
 inline constexpr int kSliceBytes = 512;
 
-// Read once: past L1.
+// Read once: past L1. Not .nc, which the assembler moves behind wait_for_previous().
 __device__ __forceinline__ uint4 load_weight16(const std::byte* at) {
   uint4 v;
-  asm volatile("ld.global.nc.L1::no_allocate.L2::256B.v4.u32 {%0,%1,%2,%3}, [%4];"
+  asm volatile("ld.global.L1::no_allocate.L2::256B.v4.u32 {%0,%1,%2,%3}, [%4];"
                : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
                : "l"(at));
   return v;
@@ -39,11 +39,11 @@ __device__ __forceinline__ void load_words(const std::byte* at, uint32_t* words)
       words[i + 3] = v.w;
     }
   } else if constexpr (kCount == 2) {
-    asm volatile("ld.global.nc.L1::no_allocate.v2.u32 {%0,%1}, [%2];"
+    asm volatile("ld.global.L1::no_allocate.v2.u32 {%0,%1}, [%2];"
                  : "=r"(words[0]), "=r"(words[1])
                  : "l"(at));
   } else {
-    asm volatile("ld.global.nc.L1::no_allocate.u32 %0, [%1];" : "=r"(words[0]) : "l"(at));
+    asm volatile("ld.global.L1::no_allocate.u32 %0, [%1];" : "=r"(words[0]) : "l"(at));
   }
 }
 
