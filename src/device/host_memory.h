@@ -6,8 +6,9 @@
 
 namespace zonda::device {
 
-// Bytes: the system's MemAvailable, lowered by the limits of this process's control group; 0 if the
-// system tells nothing.
+// Bytes: the system's MemAvailable, lowered by the limits of this process's control groups, its
+// address space (ulimit -v) and the system's commit limit where that is strict; 0 if the system
+// tells nothing.
 int64_t available_host_memory();
 
 }  // namespace zonda::device
