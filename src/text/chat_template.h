@@ -24,7 +24,7 @@ struct RenderOptions {
   std::vector<std::string> trusted_variables = {"bos_token", "eos_token", "unk_token", "pad_token",
                                                 "sep_token", "cls_token", "mask_token"};
   size_t max_output_bytes = size_t{64} << 20;
-  size_t max_steps = 5'000'000;             // statements and expressions; about a second
+  size_t max_steps = 5'000'000;             // statements and expressions; half a second
   size_t max_work_bytes = size_t{1} << 30;  // of all values made on the way
 };
 

@@ -13,12 +13,12 @@ OrderedJson variables() {
       {"role": "assistant", "content": "Hello"}], "add_generation_prompt": true, "bos_token": "<s>"})");
 }
 
-std::string render(std::string_view source) {
+std::string render(std::string_view source, const RenderOptions& options = {}) {
   const auto parsed = ChatTemplate::parse(source);
   if (!parsed.ok()) {
     return "parse: " + parsed.error().message;
   }
-  const auto rendered = (*parsed)->render(variables());
+  const auto rendered = (*parsed)->render(variables(), options);
   return rendered.ok() ? join_segments(*rendered) : "render: " + rendered.error().message;
 }
 
@@ -73,11 +73,17 @@ TEST(ChatTemplate, ErrorsTellWhereAndInTheTemplatesWords) {
   EXPECT_NE(raised.find("line 2"), std::string::npos) << raised;
   EXPECT_NE(render("{% if %}").find("parse: "), std::string::npos);
   EXPECT_NE(render("{{ messages.nothing.more }}").find("render: "), std::string::npos);
-  EXPECT_NE(
-      render(
-          "{% for a in range(100000) %}{% for b in range(100000) %}{{ b }}{% endfor %}{% endfor %}")
-          .find("render: "),
-      std::string::npos);
+}
+
+TEST(ChatTemplate, AnEndlessTemplateEndsAtItsLimit) {
+  const std::string_view source =
+      "{% for a in range(100000) %}{% for b in range(100000) %}{{ b }}{% endfor %}{% endfor %}";
+  RenderOptions few_steps;
+  few_steps.max_steps = 20'000;
+  EXPECT_NE(render(source, few_steps).find("more than 20000 steps"), std::string::npos);
+  RenderOptions little_output;
+  little_output.max_output_bytes = 1000;
+  EXPECT_NE(render(source, little_output).find("render: "), std::string::npos);
 }
 
 }  // namespace
