@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <ctime>
 
 #include "device/buffer.h"
 #include "kernels/probe/cpu/probe_kernels.h"
@@ -17,7 +18,7 @@ constexpr int64_t kReadBytes = int64_t{256}
 constexpr std::array<int, 4> kStreams = {1, 2, 4, 8};
 constexpr int64_t kSliceGrain = 8 * 4096;  // slices divide into eight streams of whole steps
 constexpr int kReadRounds = 2;
-constexpr double kPeakSeconds = 0.02;  // of one run; shorter runs are repeated with more iterations
+constexpr double kPeakSeconds = 0.02;  // of one run
 constexpr int kPeakRuns = 4;
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
@@ -60,11 +61,30 @@ double time_read(const ProbeKernels& kernels, const std::byte* data, int streams
   return seconds_since(start);
 }
 
+double processor_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+// Iterations that keep a thread busy for kPeakSeconds, by its processor time: on a machine with
+// other work a short run would seem long.
+int64_t peak_iterations(PeakLoop loop) {
+  for (int64_t iterations = 1000;; iterations *= 4) {
+    const double start = processor_seconds();
+    (void)loop(iterations);
+    const double seconds = processor_seconds() - start;
+    if (seconds > kPeakSeconds / 8) {
+      return static_cast<int64_t>(static_cast<double>(iterations) * kPeakSeconds / seconds);
+    }
+  }
+}
+
 // Operations a second of all threads in the best of a few runs.
 double measure_peak(PeakLoop loop, device::ThreadPool& pool) {
-  int64_t iterations = 1000;
+  const int64_t iterations = peak_iterations(loop);
   double best = 0.0;
-  for (int runs = 0; runs < kPeakRuns;) {
+  for (int run = 0; run < kPeakRuns; ++run) {
     double operations = 0.0;
     const auto start = std::chrono::steady_clock::now();
     pool.run([&](int thread) {
@@ -73,14 +93,7 @@ double measure_peak(PeakLoop loop, device::ThreadPool& pool) {
         operations = done * pool.size();
       }
     });
-    const double seconds = seconds_since(start);
-    if (seconds < kPeakSeconds / 2) {
-      const double growth = std::clamp(kPeakSeconds / std::max(seconds, 1e-9), 2.0, 100.0);
-      iterations = static_cast<int64_t>(static_cast<double>(iterations) * growth);
-      continue;
-    }
-    best = std::max(best, operations / seconds);
-    ++runs;
+    best = std::max(best, operations / seconds_since(start));
   }
   return best;
 }
