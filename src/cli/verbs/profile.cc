@@ -73,6 +73,7 @@ struct Step {
 struct Measured {
   std::vector<double> call_seconds;  // by call, the fastest
   double step_seconds = 0.0;         // of the fastest whole step, run without timers
+  double median_seconds = 0.0;       // of the whole steps
 };
 
 struct Row {
@@ -114,7 +115,7 @@ Result<Measured> measure(engine::Engine& engine, const Step& step, int64_t repea
   const engine::BatchInputs inputs{step.tokens, step.sequences, step.logits_rows};
   Measured measured;
   measured.call_seconds.assign(engine.plan().calls.size(), 1e30);
-  measured.step_seconds = 1e30;
+  std::vector<double> steps;
   for (int64_t run = 0; run <= repeats; ++run) {  // the first one warms up
     const auto start = std::chrono::steady_clock::now();
     const auto plain = engine.run(inputs);
@@ -129,8 +130,13 @@ Result<Measured> measure(engine::Engine& engine, const Step& step, int64_t repea
     if (!plain || !timed) {
       return plain ? timed.error() : plain.error();
     }
-    measured.step_seconds = run > 0 ? std::min(measured.step_seconds, elapsed.count()) : 1e30;
+    if (run > 0) {
+      steps.push_back(elapsed.count());
+    }
   }
+  std::sort(steps.begin(), steps.end());
+  measured.step_seconds = steps.front();
+  measured.median_seconds = steps[steps.size() / 2];
   return measured;
 }
 
@@ -235,6 +241,7 @@ OrderedJson step_json(const Step& step, const std::vector<Row>& rows, const Meas
           {"sequences", step.shape.sequences},
           {"context", step.shape.context},
           {"step_ms", measured.step_seconds * 1e3},
+          {"median_step_ms", measured.median_seconds * 1e3},
           {"tokens_per_s", static_cast<double>(step.shape.tokens) / measured.step_seconds},
           {"time_us", sum.seconds * 1e6},
           {"floor_us", sum.floor * 1e6},
