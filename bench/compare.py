@@ -1,27 +1,40 @@
 # Measures zonda beside llama.cpp on the same files and adds the result to bench/RESULTS.md.
 # SPDX-License-Identifier: Apache-2.0
 #
-# usage: .venv/bin/python bench/compare.py PEERS_FOLDER [--quick] (called by scripts/bench)
+# usage: .venv/bin/python bench/compare.py PEERS_FOLDER [--quick] [--threads N ...] [--bits B ...]
+#                                          [--rounds N] (called by scripts/bench)
 # Both run the same weights: each GGUF file that llama-quantize wrote is converted with its values
-# kept. Rates are of forward passes alone, the best of several repetitions; zonda's come from
-# `zonda profile`.
+# kept. Rates are of forward passes alone, zonda's from `zonda profile`. The programs take turns, so
+# that a change of the machine meets both; each keeps its best round.
 import argparse
 import datetime
 import json
 import pathlib
 import subprocess
 import time
+import typing
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 ZONDA = ROOT / "build/bin/zonda"
 ENGINES = ROOT / "build/bench"
 FORMATS = {"bf16": "BF16", "int8": "Q8_0", "int4": "Q4_0"}
 PROMPTS, BATCHES, CONTEXT, DECODED = (128, 512, 2048), (1, 4, 16), 128, 64
+QUICK_PROMPTS = (128, 512)
+REPEATS = 2  # of a prompt, within a round
+# What bounds a prompt: operations in the arithmetic of these weights.
+PREFILL_LIMIT = {"bf16": "bf16_flops", "int8": "int8_ops", "int4": "int8_ops"}
 # Smallest ratios to llama.cpp that the project promises: (bits, kind) -> ratio.
 PROMISED = {("int4", "decode 1"): 1.0, ("int8", "decode 1"): 1.0, ("bf16", "decode 1"): 1.0,
             ("int4", "prefill 512"): 1.5, ("int8", "prefill 512"): 1.5,
             ("bf16", "prefill 512"): 1.0, ("int4", "decode 16"): 1.5, ("int8", "decode 16"): 1.5,
             ("bf16", "decode 16"): 1.5}
+
+
+class Rate(typing.NamedTuple):
+    """Tokens a second, and what that is a second of the limit named `limit`."""
+    tokens: float
+    used: float
+    limit: str
 
 
 def output(*command):
@@ -42,38 +55,63 @@ def engine_of(name, gguf):
     return engine
 
 
-def profile(engine, threads, prompt, batch, repeats):
-    return json.loads(output(ZONDA, "profile", engine, "--json", "--threads", threads,
-                             "--prefill_tokens", prompt, "--batch_size", batch, "--context",
-                             CONTEXT, "--repeats", repeats))
+def profile(engine, threads, part, repeats, **shape):
+    """One step of zonda: (limits of the machine in that process, the step)."""
+    options = [word for name, value in shape.items() for word in (f"--{name}", value)]
+    found = json.loads(output(ZONDA, "profile", engine, "--json", "--threads", threads,
+                              "--repeats", repeats, *options))
+    return found["limits"], found[part]
 
 
-def zonda_rates(engine, threads, repeats):
-    """({kind: (tok/s, fraction of the machine's floor)}, limits)."""
+def zonda_round(engine, bits, threads, prompts):
+    """({kind: Rate}, limits): prompts count by their best time as in llama-bench, decode steps by
+    the median, which llama-batched-bench's mean comes close to."""
+    rates, limits = {}, {}
+    for prompt in prompts:
+        own, step = profile(engine, threads, "prefill", REPEATS, prefill_tokens=prompt)
+        keep_best(limits, own)
+        key = PREFILL_LIMIT[bits]
+        rates[f"prefill {prompt}"] = Rate(step["tokens"] / step["step_ms"] * 1e3,
+                                          step["floor_us"] * own[key] / step["step_ms"] * 1e-3, key)
+    for batch in BATCHES:
+        own, step = profile(engine, threads, "decode", DECODED, prefill_tokens=1,
+                            batch_size=batch, context=CONTEXT)
+        keep_best(limits, own)
+        seconds = step["median_step_ms"] * 1e-3
+        moved = sum(kernel["bytes"] for kernel in step["kernels"])
+        rates[f"decode {batch}"] = Rate(batch / seconds, moved / seconds, "read_bytes_per_s")
+    return rates, limits
+
+
+def llama_round(tools, gguf, threads, flash, prompts):
+    """{kind: tok/s}, with flash attention or without."""
     rates = {}
-    for prompt, batch in zip(PROMPTS, BATCHES):
-        found = profile(engine, threads, prompt, batch, repeats)
-        for kind, part in ((f"prefill {prompt}", "prefill"), (f"decode {batch}", "decode")):
-            rates[kind] = (found[part]["tokens_per_s"], found[part]["fraction"])
-    return rates, found["limits"], found["instruction_set"]
-
-
-def llama_rates(tools, gguf, threads, repeats):
-    """{kind: tok/s}, of the better of flash attention on and off."""
-    rates = {}
-    for flash in (0, 1):
-        lines = output(tools / "llama-bench", "-m", gguf, "-t", threads, "-fa", flash, "-p",
-                       ",".join(map(str, PROMPTS)), "-n", 0, "-r", repeats, "-o", "jsonl")
-        for row in map(json.loads, lines.splitlines()):
-            kind = f"prefill {row['n_prompt']}"
-            rates[kind] = max(rates.get(kind, 0), max(row["samples_ts"]))
-        lines = output(tools / "llama-batched-bench", "-m", gguf, "-t", threads, "-c", 4096, "-fa",
-                       "on" if flash else "off", "-npp", CONTEXT, "-ntg", DECODED, "-npl",
-                       ",".join(map(str, BATCHES)), "--output-format", "jsonl")
-        for row in (json.loads(line) for line in lines.splitlines() if line.startswith("{")):
-            kind = f"decode {row['pl']}"
-            rates[kind] = max(rates.get(kind, 0), row["speed_tg"])
+    lines = output(tools / "llama-bench", "-m", gguf, "-t", threads, "-fa", flash, "-p",
+                   ",".join(map(str, prompts)), "-n", 0, "-r", REPEATS, "-o", "jsonl")
+    for row in map(json.loads, lines.splitlines()):
+        rates[f"prefill {row['n_prompt']}"] = max(row["samples_ts"])
+    lines = output(tools / "llama-batched-bench", "-m", gguf, "-t", threads, "-c", 4096, "-fa",
+                   "on" if flash else "off", "-npp", CONTEXT, "-ntg", DECODED, "-npl",
+                   ",".join(map(str, BATCHES)), "--output-format", "jsonl")
+    for row in (json.loads(line) for line in lines.splitlines() if line.startswith("{")):
+        rates[f"decode {row['pl']}"] = row["speed_tg"]
     return rates
+
+
+def keep_best(best, found):
+    for kind, rate in found.items():
+        best[kind] = max(best.get(kind, rate), rate)
+
+
+def measure(engine, bits, tools, gguf, threads, options):
+    """(zonda's best rates, llama.cpp's best rates, limits): rounds of one program, then the other."""
+    mine, theirs, limits = {}, {}, {}
+    for turn in range(options.rounds):
+        found, new_limits = zonda_round(engine, bits, threads, options.prompts)
+        keep_best(mine, found)
+        keep_best(limits, new_limits)
+        keep_best(theirs, llama_round(tools, gguf, threads, turn % 2, options.prompts))
+    return mine, theirs, limits
 
 
 def load_seconds(engine):
@@ -86,13 +124,15 @@ def load_seconds(engine):
     return best
 
 
-def table(rows):
+def table(rows, limits):
     lines = ["| bits | threads | what | zonda tok/s | of this machine's limit | llama.cpp tok/s | "
              "ratio | promised |", "|---|---|---|---|---|---|---|---|"]
-    for bits, threads, kind, (rate, part), peer in rows:
+    for bits, threads, kind, rate, peer in rows:
         promised = PROMISED.get((bits, kind), "")
-        lines.append(f"| {bits} | {threads} | {kind} | {rate:.1f} | {100 * part:.0f} % | "
-                     f"{peer:.1f} | {rate / peer:.2f} | {promised} |")
+        part = 100 * rate.used / limits[threads][rate.limit]
+        of_what = "read" if kind.startswith("decode") else "arithmetic"
+        lines.append(f"| {bits} | {threads} | {kind} | {rate.tokens:.1f} | {part:.0f} % {of_what} | "
+                     f"{peer:.1f} | {rate.tokens / peer:.2f} | {promised} |")
     return lines
 
 
@@ -102,7 +142,8 @@ def report(rows, loads, limits, machine):
     date = datetime.date.today().isoformat()
     lines = [f"## {date}, {machine['name']}, {machine['instruction_set']}, commit {commit}", "",
              "`make bench`: SmolLM2-135M-Instruct; both programs on the same weights (BF16, Q8_0, "
-             "Q4_0 of llama-quantize), forward passes only, best repetition.", ""]
+             "Q4_0 of llama-quantize), forward passes only, the programs in turns, the best round of "
+             "each.", ""]
     for threads, found in limits.items():
         lines.append(f"Limits with {threads} threads: "
                      f"read {found['read_bytes_per_s'] / 1e9:.1f} GB/s, "
@@ -111,37 +152,46 @@ def report(rows, loads, limits, machine):
                      f"int8 {found['int8_ops'] / 1e9:.0f} GOP/s.")
     lines.append("Process start, load and first token: " + ", ".join(
         f"{bits} {1000 * seconds:.0f} ms" for bits, seconds in loads.items()) + ".")
-    return "\n".join([*lines, "", *table(rows), "", ""])
+    return "\n".join([*lines, "", *table(rows, limits), "", ""])
 
 
 def write_results(section):
     file = ROOT / "bench/RESULTS.md"
     top = ("# Results\n\nNewest first; each section is one run of `make bench`. Ratios matter, the "
            "rest depends on the machine.\n\n")
-    old = file.read_text()[len(top):] if file.exists() else ""
-    file.write_text(top + section + old)
+    _, mark, sections = file.read_text().partition("\n## ") if file.exists() else ("", "", "")
+    file.write_text(top + section + mark[1:] + sections)
 
 
-def main():
+def parsed_options():
     parser = argparse.ArgumentParser()
     parser.add_argument("peers", type=pathlib.Path)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--repeats", type=int, default=5)
-    args = parser.parse_args()
+    parser.add_argument("--bits", nargs="+", choices=FORMATS, default=list(FORMATS))
+    parser.add_argument("--rounds", type=int, default=2, help="even: flash attention off and on")
+    parser.add_argument("--quick", action="store_true", help="without the prompt of 2048 tokens")
+    options = parser.parse_args()
+    options.prompts = QUICK_PROMPTS if options.quick else PROMPTS
+    return options
+
+
+def main():
+    options = parsed_options()
     ENGINES.mkdir(parents=True, exist_ok=True)
     machine = json.loads(output(ZONDA, "doctor", "--json"))["processor"]
     rows, loads, limits = [], {}, {}
-    for bits, name in FORMATS.items():
-        gguf = args.peers / f"smollm2-{name}.gguf"
+    for bits in options.bits:
+        gguf = options.peers / f"smollm2-{FORMATS[bits]}.gguf"
         engine = engine_of(bits, gguf)
         loads[bits] = load_seconds(engine)
-        for threads in args.threads:
-            mine, limits[threads], _ = zonda_rates(engine, threads, args.repeats)
-            theirs = llama_rates(args.peers / "build/bin", gguf, threads, args.repeats)
-            for kind, rate in mine.items():
-                rows.append((bits, threads, kind, rate, theirs[kind]))
-                print(f"{bits} {threads} threads {kind}: {rate[0]:.1f} tok/s, "
-                      f"{rate[0] / theirs[kind]:.2f} of llama.cpp", flush=True)
+        for threads in options.threads:
+            mine, theirs, found = measure(engine, bits, options.peers / "build/bin",
+                                          gguf, threads, options)
+            keep_best(limits.setdefault(threads, {}), found)
+            for kind in sorted(mine, key=lambda kind: (kind.split()[0], int(kind.split()[1]))):
+                rows.append((bits, threads, kind, mine[kind], theirs[kind]))
+                print(f"{bits} {threads} threads {kind}: {mine[kind].tokens:.1f} tok/s, "
+                      f"{mine[kind].tokens / theirs[kind]:.2f} of llama.cpp", flush=True)
     write_results(report(rows, loads, limits, machine))
 
 
