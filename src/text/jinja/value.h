@@ -46,39 +46,10 @@ struct List {
   bool has_items() const { return kind == Kind::kList || kind == Kind::kTuple; }
 };
 
-// Keeps the order of insertion. Keys are None, booleans, numbers, strings and tuples of them.
-class Dict {
- public:
-  const std::vector<std::pair<Value, Value>>& entries() const { return entries_; }
-  size_t size() const { return entries_.size(); }
-  const Value* find(const Value& key) const;
-  const Value* find(std::string_view key) const;
-  // Replaces the value of a key that exists.
-  void set(const Value& key, Value value);
-  uint32_t nesting() const { return nesting_; }
-
- private:
-  uint32_t nesting_ = 1;
-  std::vector<std::pair<Value, Value>> entries_;
-  std::unordered_map<std::string, size_t> index_;  // canonical form of a key -> entry
-};
-
-// namespace(): the one thing that `set` can change from an inner scope.
-struct Namespace {
-  std::vector<std::pair<std::string, Value>> attributes;
-};
-
-struct CallArgs {
-  std::vector<Value> positional;
-  std::vector<std::pair<std::string, Value>> named;
-};
-
-struct Callable {
-  std::string name;
-  std::function<Value(Interpreter&, const CallArgs&)> call;
-  uint32_t nesting = 1;  // of the value that a bound method belongs to, plus one
-};
-
+class Dict;
+struct Namespace;
+struct CallArgs;
+struct Callable;
 struct Loop;
 
 class Value {
@@ -147,6 +118,39 @@ class Value {
 
  private:
   Data data_;
+};
+
+// Keeps the order of insertion. Keys are None, booleans, numbers, strings and tuples of them.
+class Dict {
+ public:
+  const std::vector<std::pair<Value, Value>>& entries() const { return entries_; }
+  size_t size() const { return entries_.size(); }
+  const Value* find(const Value& key) const;
+  const Value* find(std::string_view key) const;
+  // Replaces the value of a key that exists.
+  void set(const Value& key, Value value);
+  uint32_t nesting() const { return nesting_; }
+
+ private:
+  uint32_t nesting_ = 1;
+  std::vector<std::pair<Value, Value>> entries_;
+  std::unordered_map<std::string, size_t> index_;  // canonical form of a key -> entry
+};
+
+// namespace(): the one thing that `set` can change from an inner scope.
+struct Namespace {
+  std::vector<std::pair<std::string, Value>> attributes;
+};
+
+struct CallArgs {
+  std::vector<Value> positional;
+  std::vector<std::pair<std::string, Value>> named;
+};
+
+struct Callable {
+  std::string name;
+  std::function<Value(Interpreter&, const CallArgs&)> call;
+  uint32_t nesting = 1;  // of the value that a bound method belongs to, plus one
 };
 
 // State of a running `for`.
