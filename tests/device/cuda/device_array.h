@@ -28,10 +28,13 @@ class DeviceArray {
 
   T* data() { return buffer_.as<T>(); }
   size_t size() const { return size_; }
+  // The values have arrived when it returns: a copy from pageable memory returns once they are
+  // staged, and streams of their own do not wait for the rest of its way.
   void write(const std::vector<T>& values) {
     ASSERT_EQ(values.size(), size_);
     EXPECT_EQ(cudaMemcpy(buffer_.data(), values.data(), size_ * sizeof(T), cudaMemcpyHostToDevice),
               cudaSuccess);
+    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   }
   // The contents once all work on the device is done; a write behind the array is a failure.
   std::vector<T> read() const {

@@ -40,6 +40,7 @@ class Streams : public test::GpuTest {
   }
   void set_value(int value) {
     ASSERT_EQ(cudaMemcpy(value_.data(), &value, sizeof(int), cudaMemcpyHostToDevice), cudaSuccess);
+    ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);  // the copy may still be on its way
   }
   int value() const {
     int value = -1;
