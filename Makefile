@@ -1,5 +1,5 @@
 # The doors of the repository. Everything is done by the scripts beside it, from any folder.
-.PHONY: help demo test bench soak fuzz format lint clean
+.PHONY: help demo test bench bundle soak fuzz format lint clean
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
 
@@ -11,6 +11,9 @@ test:  ## every check: unit tests, sanitizers, layers, format, fuzz corpora, end
 
 bench:  ## speed beside llama.cpp and beside this machine's limits -> bench/RESULTS.md
 	@scripts/bench
+
+bundle:  ## a folder and archive that run on any x86-64 Linux -> build/bundle
+	@scripts/bundle
 
 soak:  ## the end-to-end requests again and again for SOAK_MINUTES (10)
 	@scripts/soak
