@@ -64,9 +64,11 @@ class RandomMatrix {
     }
     const auto groups = static_cast<size_t>(view_.type.rows * view_.type.groups());
     std::uniform_real_distribution<float> scale(0.001f, 0.02f);
+    // The middle of u: weights of both signs.
+    const float zero = view_.type.format == WeightFormat::kInt8 ? 128.0f : 8.0f;
     for (size_t i = 0; i < groups; ++i) {
       scales_.push_back(float_to_f16(i % 17 == 3 ? 0.0f : scale(rng_)));
-      minima_.push_back(float_to_f16(-4.0f * scale(rng_)));
+      minima_.push_back(float_to_f16(-zero * scale(rng_)));
     }
     view_.scales = scales_.data();
     view_.minima = view_.type.has_minimum ? minima_.data() : nullptr;
