@@ -109,7 +109,7 @@ struct Description {
 };
 
 // What an algorithm may depend on.
-using Key = std::array<int64_t, 11>;
+using Key = std::array<int64_t, 12>;
 
 Key key_of(const MatrixProduct& p) {
   const int64_t size = p.output == DType::kFloat32 ? 4 : 2;
@@ -124,7 +124,8 @@ Key key_of(const MatrixProduct& p) {
           p.b_stride,
           p.d_stride,
           static_cast<int64_t>(p.input),
-          static_cast<int64_t>(p.output) * 2 + (p.c != nullptr),
+          static_cast<int64_t>(p.output),
+          p.c == nullptr ? 0 : alignment_of(p.c, p.d_stride * size),
           alignment_of(p.a, p.a_stride * 2),
           alignment_of(p.d, p.d_stride * size),
           device};
@@ -139,6 +140,9 @@ std::vector<cublasLtMatmulAlgo_t> ask(const Library& l, const MatrixProduct& p,
   const uint32_t tokens = alignment_of(p.a, p.a_stride * 2);
   const uint32_t out = alignment_of(p.d, p.d_stride * size);
   const uint32_t added = p.c == nullptr ? out : alignment_of(p.c, p.d_stride * size);
+  // Parts of k are added in float32, never in a 16-bit output.
+  const uint32_t reductions = p.output == DType::kFloat32 ? CUBLASLT_REDUCTION_SCHEME_MASK
+                                                          : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
   const auto set = [&](cublasLtMatmulPreferenceAttributes_t name, const auto& value) {
     return l.set_preference(&preference, name, &value, sizeof(value)) == CUBLAS_STATUS_SUCCESS;
   };
@@ -147,6 +151,7 @@ std::vector<cublasLtMatmulAlgo_t> ask(const Library& l, const MatrixProduct& p,
   const bool asked =
       l.init_preference(&preference, sizeof(preference)) == CUBLAS_STATUS_SUCCESS &&
       set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, bytes) &&
+      set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions) &&
       set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, weights) &&
       set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, tokens) &&
       set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, added) &&

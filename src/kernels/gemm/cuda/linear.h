@@ -29,7 +29,9 @@ struct LinearParams {
   const void* x = nullptr;             // [num_tokens, cols], row stride x_stride elements
   const std::byte* weights = nullptr;  // packed_bytes(packed), 256-byte aligned
   const float* bias = nullptr;         // [rows] in source row order, or null
-  const void* residual = nullptr;  // [num_tokens, y columns], stride y_stride; kAddResidual only
+  // [num_tokens, y columns], row stride y_stride; kAddResidual only. May be y: the bits of a
+  // deterministic tactic stay, the others may round otherwise.
+  const void* residual = nullptr;
   void* y = nullptr;  // [num_tokens, rows or rows / 2], row stride y_stride elements; not x
   std::byte* workspace = nullptr;  // linear_workspace_bytes(...), 256-byte aligned
   // Not null: x is RMS-normalised on the way in, y = norm(x) * W^T; tactics with `fuses_norm` only.
