@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "device/cuda/dependent.cuh"
+#include "kernels/gemm/cuda/fused_norm.cuh"
 #include "kernels/gemm/cuda/linear.h"
 #include "kernels/gemm/cuda/mma_format.cuh"
 #include "kernels/gemm/cuda/output.cuh"
@@ -155,41 +156,6 @@ class TokenRing {
   const typename Element::Value* rows_[kTokenTiles];
 };
 
-// x * g rounded to 16 bits, and the sum of x^2 on the side.
-template <class Element>
-__device__ __forceinline__ uint32_t norm_pair(uint32_t pair, float g0, float g1, float& squares) {
-  const float2 x = Element::unpack(pair);
-  squares = fmaf(x.x, x.x, squares);
-  squares = fmaf(x.y, x.y, squares);
-  return Element::pack(x.x * g0, x.y * g1);
-}
-
-// Norm weights of a lane's eight k of a slice; zeros behind cols.
-struct NormWeights {
-  float g[8];
-
-  __device__ __forceinline__ NormWeights(const float* norm_weight, int k, int cols) {
-    if (k + 8 <= cols) {
-      const float4 low = __ldg(reinterpret_cast<const float4*>(norm_weight + k));
-      const float4 high = __ldg(reinterpret_cast<const float4*>(norm_weight + k + 4));
-      g[0] = low.x, g[1] = low.y, g[2] = low.z, g[3] = low.w;
-      g[4] = high.x, g[5] = high.y, g[6] = high.z, g[7] = high.w;
-    } else {
-#pragma unroll
-      for (int i = 0; i < 8; ++i) {
-        g[i] = k + i < cols ? __ldg(norm_weight + k + i) : 0.0f;
-      }
-    }
-  }
-
-  template <class Element>
-  __device__ __forceinline__ uint4 apply(uint4 x, float& squares) const {
-    return {
-        norm_pair<Element>(x.x, g[0], g[1], squares), norm_pair<Element>(x.y, g[2], g[3], squares),
-        norm_pair<Element>(x.z, g[4], g[5], squares), norm_pair<Element>(x.w, g[6], g[7], squares)};
-  }
-};
-
 // Sums of a block in shared memory: [warp][tile][token][kTokenPitch], then [warp][token] squares.
 template <int kTiles, int kTokenTiles>
 struct BlockSums {
@@ -255,6 +221,13 @@ __device__ __forceinline__ void finish_block(const MmaArgs& args,
   }
 }
 
+// Bytes of a warp's tokens and norm weights in flight.
+template <class Format, int kTokenTiles, int kStages, bool kNorm>
+constexpr int warp_ring_bytes() {
+  return TokenRing<typename Format::Element, kTokenTiles, Format::kStepSlices, kStages>::kBytes +
+         (kNorm ? NormRing<Format::kStepSlices, kStages>::kBytes : 0);
+}
+
 // Grid: x over groups of kTokenTiles x 8 tokens, y over groups of kTiles row tiles (even if gated).
 // kStages steps of weights are in flight a warp.
 template <class Format, int kTiles, int kTokenTiles, int kStages, bool kNorm>
@@ -287,7 +260,18 @@ __global__ void __launch_bounds__(kMmaThreads)
       }
     }
   }
-  Ring ring(args, shared + warp * Ring::kBytes, first_token, lane);
+  std::byte* const rings = shared + warp * warp_ring_bytes<Format, kTokenTiles, kStages, kNorm>();
+  Ring ring(args, rings, first_token, lane);
+  const NormRing<Format::kStepSlices, kStages> norm(args.norm_weight, args.layout.cols,
+                                                    rings + Ring::kBytes, lane);
+  if constexpr (kNorm) {
+#pragma unroll
+    for (int stage = 0; stage < kStages; ++stage) {
+      if (first + stage < last) {
+        norm.copy(first + stage, stage);
+      }
+    }
+  }
   device::cuda::wait_for_previous();
 #pragma unroll
   for (int stage = 0; stage < kStages; ++stage) {
@@ -306,6 +290,9 @@ __global__ void __launch_bounds__(kMmaThreads)
         break;
       }
       ring.template wait<kStages - 1>();
+      if constexpr (kNorm) {
+        __syncwarp();
+      }
 #pragma unroll
       for (int slice = 0; slice < Format::kStepSlices; ++slice) {
         uint4 tokens[kTokenTiles];
@@ -314,11 +301,10 @@ __global__ void __launch_bounds__(kMmaThreads)
           tokens[n] = ring.read(stage, slice, n);
         }
         if constexpr (kNorm) {
-          const int k = ((step + stage) * Format::kStepSlices + slice) * kSlice + lane % 4 * 8;
-          const NormWeights norm(args.norm_weight, k, args.layout.cols);
+          const NormWeights weights = norm.read(stage, slice);
 #pragma unroll
           for (int n = 0; n < kTokenTiles; ++n) {
-            tokens[n] = norm.template apply<Element>(tokens[n], squares[n]);
+            tokens[n] = weights.template apply<Element>(tokens[n], squares[n]);
           }
         }
         sums.add_slice(loads[stage], tokens, slice);
@@ -335,6 +321,10 @@ __global__ void __launch_bounds__(kMmaThreads)
           cursor(r).load(step + stage + kStages, loads[stage][r], scales[stage][r]);
         }
         ring.copy(step + stage + kStages, stage);
+        if constexpr (kNorm) {
+          __syncwarp();
+          norm.copy(step + stage + kStages, stage);
+        }
       }
       ring.commit();
     }
@@ -384,8 +374,8 @@ inline MmaArgs mma_args(const LinearParams& params) {
 
 template <class Format, int kTiles, int kTokenTiles, int kStages, bool kNorm>
 cudaError_t launch_linear_mma(const LinearParams& params, const device::cuda::LaunchSite& site) {
-  using Ring = TokenRing<typename Format::Element, kTokenTiles, Format::kStepSlices, kStages>;
-  constexpr int kBytes = std::max(kWarps * Ring::kBytes, BlockSums<kTiles, kTokenTiles>::kBytes);
+  constexpr int kBytes = std::max(kWarps * warp_ring_bytes<Format, kTokenTiles, kStages, kNorm>(),
+                                  BlockSums<kTiles, kTokenTiles>::kBytes);
   const auto kernel = linear_mma_kernel<Format, kTiles, kTokenTiles, kStages, kNorm>;
   if constexpr (kBytes > 48 * 1024) {
     const cudaError_t status =
