@@ -17,13 +17,13 @@ cudaError_t run_linear_mma_float(const LinearParams& params, const device::cuda:
 }
 
 // Names: row tiles of 16, tokens, steps of 32 k in flight. The odd tile count takes no gated
-// epilogue and falls to two tiles.
+// epilogue: there it is two tiles of half the steps.
 template <class Element, int kTokenTiles, int kStages>
 cudaError_t run_linear_mma_single(const LinearParams& params,
                                   const device::cuda::LaunchSite& site) {
   const bool gated =
       params.epilogue == Epilogue::kGatedSilu || params.epilogue == Epilogue::kGatedGeluTanh;
-  return gated ? run_linear_mma_float<Element, 2, kTokenTiles, 4>(params, site)
+  return gated ? run_linear_mma_float<Element, 2, kTokenTiles, kStages / 2>(params, site)
                : run_linear_mma_float<Element, 1, kTokenTiles, kStages>(params, site);
 }
 

@@ -7,6 +7,7 @@ namespace zonda::kernels::cuda {
 
 const IntegerKernels kInt4Bf16Kernels = {
     run_linear_mma_integer<Bf16, Int4Fragments, 2, 1, 4>,
+    run_linear_mma_integer_single<Bf16, Int4Fragments, 1, 4>,
     run_linear_mma_integer<Bf16, Int4Fragments, 2, 2, 2>,
     run_linear_mma_integer<Bf16, Int4Fragments, 4, 4, 1>,
 };

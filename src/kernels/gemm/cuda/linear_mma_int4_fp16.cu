@@ -7,6 +7,7 @@ namespace zonda::kernels::cuda {
 
 const IntegerKernels kInt4Fp16Kernels = {
     run_linear_mma_integer<Fp16, Int4Fragments, 2, 1, 4>,
+    run_linear_mma_integer_single<Fp16, Int4Fragments, 1, 4>,
     run_linear_mma_integer<Fp16, Int4Fragments, 2, 2, 2>,
     run_linear_mma_integer<Fp16, Int4Fragments, 4, 4, 1>,
 };

@@ -7,6 +7,7 @@ namespace zonda::kernels::cuda {
 
 const IntegerKernels kInt8Bf16Kernels = {
     run_linear_mma_integer<Bf16, Int8Fragments, 2, 1, 2>,
+    run_linear_mma_integer_single<Bf16, Int8Fragments, 0, 2>,
     run_linear_mma_integer<Bf16, Int8Fragments, 2, 2, 2>,
     run_linear_mma_integer<Bf16, Int8Fragments, 4, 4, 1>,
 };

@@ -23,11 +23,13 @@ cudaError_t run_int4(const LinearParams& params, const LaunchSite& site) {
 
 constexpr LinearTactic kInt8Tactics[] = {
     {"mma_r2_t8", 1, 8, true, true, run_int8<&IntegerKernels::r2_t8>},
+    {"mma_r1_t8", 1, 8, true, true, run_int8<&IntegerKernels::r1_t8>},
     {"mma_r2_t16", 9, 16, false, true, run_int8<&IntegerKernels::r2_t16>},
     {"mma_r4_t32", 9, kAnyTokens, false, true, run_int8<&IntegerKernels::r4_t32>},
 };
 constexpr LinearTactic kInt4Tactics[] = {
     {"mma_r2_t8", 1, 8, true, true, run_int4<&IntegerKernels::r2_t8>},
+    {"mma_r1_t8", 1, 8, true, true, run_int4<&IntegerKernels::r1_t8>},
     {"mma_r2_t16", 9, 16, false, true, run_int4<&IntegerKernels::r2_t16>},
     {"mma_r4_t32", 9, kAnyTokens, false, true, run_int4<&IntegerKernels::r4_t32>},
 };

@@ -51,4 +51,22 @@ cudaError_t run_linear_mma_integer(const LinearParams& params,
   return run_by_group<Element, Fragments, false, kTiles, kTokenTiles, kStages>(params, site);
 }
 
+// Symmetric weights of one group size (chunk groups as in IntegerFormat), which is the one that is
+// worth more kernels: one tile a block, gated two tiles of half the steps. The others: two tiles of
+// kStages steps.
+template <class Element, template <class> class Fragments, int kChunkGroups, int kStages>
+cudaError_t run_linear_mma_integer_single(const LinearParams& params,
+                                          const device::cuda::LaunchSite& site) {
+  using Format = IntegerFormat<Element, Fragments, kChunkGroups, false>;
+  constexpr int kGroupSize = kChunkGroups == 0 ? 0 : kChunk / kChunkGroups;
+  const WeightType& type = params.packed.type;
+  if (type.has_minimum || type.group_size != kGroupSize) {
+    return run_linear_mma_integer<Element, Fragments, 2, 1, kStages>(params, site);
+  }
+  const bool gated =
+      params.epilogue == Epilogue::kGatedSilu || params.epilogue == Epilogue::kGatedGeluTanh;
+  return gated ? launch_integer<Format, 2, 1, kStages / 2>(params, site)
+               : launch_integer<Format, 1, 1, 4>(params, site);
+}
+
 }  // namespace zonda::kernels::cuda

@@ -9,6 +9,7 @@ namespace zonda::kernels::cuda {
 // By tiles and tokens; `params.activation` is that of the name.
 struct IntegerKernels {
   decltype(LinearTactic::run) r2_t8;
+  decltype(LinearTactic::run) r1_t8;
   decltype(LinearTactic::run) r2_t16;
   decltype(LinearTactic::run) r4_t32;
 };
