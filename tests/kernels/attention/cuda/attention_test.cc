@@ -170,6 +170,32 @@ TEST_F(AttentionCuda, ALongPromptEqualsTheReference) {
   compare(scene, Kernel::kPrefill, 331, "long");
 }
 
+// The bound of the comparisons above, without a GPU: a result that lacks a tile of a long sequence,
+// or nearly any one key of a short one, is beyond it.
+TEST(AttentionCudaBound, IsBelowALostTileAndMostLostKeys) {
+  for (const DType cache : {DType::kBFloat16, DType::kFloat8E4M3}) {
+    const DeviceScene scene({.num_heads = 4, .num_kv_heads = 1, .cache = cache}, {{0, 2099, 1}}, 1);
+    const auto is_found = [&](int32_t position, int32_t lost, int32_t count) {
+      const std::vector<Expected> right = scene.expected(scene.chunks()[0], position);
+      const std::vector<Expected> wrong = scene.expected(scene.chunks()[0], position, lost, count);
+      for (size_t e = 0; e < right.size(); ++e) {
+        if (std::abs(right[e].value - wrong[e].value) > scene.bound(right[e])) {
+          return true;
+        }
+      }
+      return false;
+    };
+    for (int32_t tile = 0; tile < 2100; tile += 64) {
+      EXPECT_TRUE(is_found(2099, tile, 64)) << "tile at " << tile;
+    }
+    int32_t found = 0;
+    for (int32_t key = 0; key < 128; ++key) {
+      found += is_found(127, key, 1) ? 1 : 0;
+    }
+    EXPECT_GE(found, 100);
+  }
+}
+
 TEST(AttentionCudaParameters, WrongOnesAreRefused) {
   cuda::AttentionParams params{.num_sequences = 1, .q_stride = 1024, .out_stride = 1024};
   params.num_heads = 8;

@@ -29,10 +29,11 @@ struct DeviceShape {
   int32_t block_size = 32;
 };
 
-// One output value and the weighted mean of the magnitudes it was made of.
+// One output value, a sum of terms weight * v.
 struct Expected {
   double value = 0;
-  double magnitude = 0;
+  double magnitude = 0;  // sum of |term|
+  double squares = 0;    // sum of term^2
 };
 
 // Outputs of a token as raw 16-bit values, by (sequence, position).
@@ -110,8 +111,9 @@ class DeviceScene {
     return by_token(out.read());
   }
 
-  // The outputs [num_heads * head_size] of a token.
-  std::vector<Expected> expected(const Chunk& chunk, int32_t position) const {
+  // The outputs [num_heads * head_size] of a token; `lost`: `num_lost` keys from it on are ignored.
+  std::vector<Expected> expected(const Chunk& chunk, int32_t position, int32_t lost = 0,
+                                 int32_t num_lost = 0) const {
     std::vector<Expected> all;
     const int32_t oldest = shape_.window > 0 ? std::max(0, position - shape_.window + 1) : 0;
     for (int32_t head = 0; head < shape_.num_heads; ++head) {
@@ -129,16 +131,20 @@ class DeviceScene {
       }
       const double max = *std::max_element(weights.begin(), weights.end());
       double sum = 0;
-      for (double& w : weights) {
-        w = std::exp(w - max);
-        sum += w;
+      for (size_t i = 0; i < weights.size(); ++i) {
+        const int32_t key = oldest + static_cast<int32_t>(i);
+        const bool counts = key < lost || key >= lost + num_lost;
+        weights[i] = counts ? std::exp(weights[i] - max) : 0;
+        sum += weights[i];
       }
       std::vector<Expected> out(static_cast<size_t>(shape_.head_size));
       for (size_t i = 0; i < weights.size(); ++i) {
         const float* v = row(chunk.id, oldest + static_cast<int32_t>(i), 1, kv_head);
         for (size_t d = 0; d < out.size(); ++d) {
-          out[d].value += weights[i] / sum * v[d];
-          out[d].magnitude += weights[i] / sum * std::abs(v[d]);
+          const double term = weights[i] / sum * v[d];
+          out[d].value += term;
+          out[d].magnitude += std::abs(term);
+          out[d].squares += term * term;
         }
       }
       all.insert(all.end(), out.begin(), out.end());
@@ -157,11 +163,16 @@ class DeviceScene {
   float value(uint16_t bits) const {
     return shape_.activation == DType::kBFloat16 ? bf16_to_float(bits) : f16_to_float(bits);
   }
-  // Weights are rounded to what the tensor cores multiply, results to the activation's type.
+  // Each weight is rounded to what the tensor cores multiply: an error of up to `unit` of its term,
+  // which is at most unit * magnitude in all; as the roundings are independent, it is also beyond
+  // 7 * unit * sqrt(squares) with a probability below 2 exp(-49 / 2) (Hoeffding). The sum is not
+  // rounded. This stays below what one heavy key or any tile of keys adds. Scores, sums and exp2 in
+  // float32: 5e-5. Then the result is rounded to the activation's type.
   double bound(const Expected& e) const {
-    const double weight = math() == DType::kBFloat16 ? 0x1p-9 : 0x1p-11;
-    const double result = shape_.activation == DType::kBFloat16 ? 0x1p-9 : 0x1p-11;
-    return e.magnitude * (weight + 1e-4) + std::abs(e.value) * result * 1.01 + 1e-6;
+    const double unit = math() == DType::kBFloat16 ? 0x1p-8 : 0x1p-11;
+    const double weights = unit * std::min(e.magnitude, 7 * std::sqrt(e.squares));
+    const double error = weights + e.magnitude * 5e-5 + 1e-6;
+    return error + test::half_unit(std::abs(e.value) + error, shape_.activation);
   }
 
  private:

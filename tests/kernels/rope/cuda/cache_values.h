@@ -4,6 +4,8 @@
 
 #include <cuda_fp8.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 
@@ -34,6 +36,15 @@ inline float rounded(float value, DType dtype) {
   uint8_t bytes[2];
   put_element(bytes, 0, value, dtype);
   return element(bytes, 0, dtype);
+}
+
+// The largest error of rounding `value` to nearest: half a unit of its last place, which is
+// relative to the power of two below it.
+inline double half_unit(double value, DType dtype) {
+  const int bits = dtype == DType::kBFloat16 ? 7 : dtype == DType::kFloat16 ? 10 : 3;
+  const int smallest = dtype == DType::kBFloat16 ? -126 : dtype == DType::kFloat16 ? -14 : -6;
+  const int exponent = value == 0 ? smallest : std::max(std::ilogb(value), smallest);
+  return std::ldexp(1.0, exponent - bits - 1);
 }
 
 }  // namespace zonda::test

@@ -96,13 +96,10 @@ struct Case {
   }
 };
 
-// Room for one rounding to `dtype` and a few units of float32 arithmetic.
+// A few units of float32 arithmetic, and one rounding to `dtype` of what that gives.
 double bound(const Case::Rotated& r, DType dtype) {
-  const double half_unit = dtype == DType::kBFloat16  ? 0x1p-9
-                           : dtype == DType::kFloat16 ? 0x1p-11
-                                                      : 0x1p-4;
-  const double smallest = dtype == DType::kFloat8E4M3 ? 0x1p-10 : 0x1p-25;
-  return std::abs(r.value) * half_unit + smallest + r.magnitude * 1e-6;
+  const double arithmetic = r.magnitude * 1e-6;
+  return arithmetic + test::half_unit(std::abs(r.value) + arithmetic, dtype);
 }
 
 class RopeCuda : public test::GpuTest {};
