@@ -19,7 +19,8 @@ struct PrefillWarp {
   using Layout = TileLayout<kHead>;
 
   float out[kRowTiles][kHead / 8][4];
-  float s[kRowTiles][kKeyTiles][4];  // scores, then weights
+  float s[kRowTiles][kKeyTiles][4];     // scores, then weights
+  uint32_t p[kRowTiles][kKeyTiles][2];  // weights as the tensor cores take them
   float max[kRowTiles][2];
   float sum[kRowTiles][2];  // this lane's keys only
 
@@ -38,8 +39,8 @@ struct PrefillWarp {
   // `queries`: the warp's first row; `keys`: a tile; shared memory.
   __device__ __forceinline__ void multiply_keys(uint32_t queries, uint32_t keys) {
     const int lane = threadIdx.x % 32;
-    const uint32_t q_at = queries + Layout::offset(lane % 16, lane / 16);
-    const uint32_t k_at = keys + Layout::offset(lane / 16 * 8 + lane % 8, lane / 8 % 2);
+    const uint32_t q_at = recomputed(queries + Layout::offset(lane % 16, lane / 16));
+    const uint32_t k_at = recomputed(keys + Layout::offset(lane / 16 * 8 + lane % 8, lane / 8 % 2));
 #pragma unroll
     for (int m = 0; m < kRowTiles; ++m) {
 #pragma unroll
@@ -134,27 +135,32 @@ struct PrefillWarp {
     }
   }
 
+  // Halves the registers that the weights take, before the next copies need some.
+  __device__ __forceinline__ void pack() {
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+      for (int n = 0; n < kKeyTiles; ++n) {
+        p[m][n][0] = Math::pair(s[m][n][0], s[m][n][1]);
+        p[m][n][1] = Math::pair(s[m][n][2], s[m][n][3]);
+      }
+    }
+  }
+
   __device__ __forceinline__ void multiply_values(uint32_t values) {
     const int lane = threadIdx.x % 32;
-    const uint32_t v_at = values + Layout::offset(lane % 16, lane / 16);
+    const uint32_t v_at = recomputed(values + Layout::offset(lane % 16, lane / 16));
 #pragma unroll
     for (int step = 0; step < kPrefillKeys / 16; ++step) {
-      uint32_t p[kRowTiles][4];
-#pragma unroll
-      for (int m = 0; m < kRowTiles; ++m) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const float(&weights)[4] = s[m][2 * step + i / 2];
-          p[m][i] = Math::pair(weights[i % 2 * 2], weights[i % 2 * 2 + 1]);
-        }
-      }
 #pragma unroll
       for (int n = 0; n < kHead / 8; n += 2) {
         const uint4 b = load_matrices_transposed((v_at ^ (n * 16)) + step * Layout::bytes(16));
 #pragma unroll
         for (int m = 0; m < kRowTiles; ++m) {
-          Math::mma(out[m][n], p[m][0], p[m][1], p[m][2], p[m][3], b.x, b.y);
-          Math::mma(out[m][n + 1], p[m][0], p[m][1], p[m][2], p[m][3], b.z, b.w);
+          const uint32_t(&low)[2] = p[m][2 * step];
+          const uint32_t(&high)[2] = p[m][2 * step + 1];
+          Math::mma(out[m][n], low[0], low[1], high[0], high[1], b.x, b.y);
+          Math::mma(out[m][n + 1], low[0], low[1], high[0], high[1], b.z, b.w);
         }
       }
     }
@@ -224,7 +230,6 @@ __global__ void __launch_bounds__(kPrefillThreads, kHead <= 128 ? 2 : 1)
   using Tile = typename Shape::Tile;
   extern __shared__ __align__(1024) char shared[];
 
-  device::cuda::allow_next();
   device::cuda::wait_for_previous();
   const int sequence = blockIdx.z;
   const int first_row = static_cast<int>(gridDim.y - 1 - blockIdx.y) * Shape::kQueries;
@@ -268,6 +273,7 @@ __global__ void __launch_bounds__(kPrefillThreads, kHead <= 128 ? 2 : 1)
       state.mask(warp_position, first, p.window);
     }
     state.rescale(factor);
+    state.pack();
     values.arrive([&] {
       if (first + kPrefillKeys < end) {
         keys.start(kv, first + kPrefillKeys, begin, end);
@@ -275,6 +281,7 @@ __global__ void __launch_bounds__(kPrefillThreads, kHead <= 128 ? 2 : 1)
     });
     state.multiply_values(values.place);
   }
+  device::cuda::allow_next();
   char* out = static_cast<char*>(p.out) +
               ((token + warp_row) * p.out_stride + int64_t{head} * head_size) * 2;
   state.store(out, p.out_stride * 2, rows - warp_row, head_size, p.activation);

@@ -26,6 +26,13 @@ __device__ __forceinline__ void wait_for_copies() {
   asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
+// What is computed from `at` is computed again after this: addresses of a loop's unrolled steps
+// shall not be kept in registers from one round to the next.
+__device__ __forceinline__ uint32_t recomputed(uint32_t at) {
+  asm volatile("" : "+r"(at));
+  return at;
+}
+
 __device__ __forceinline__ void store_shared_16(uint32_t to, const uint4& v) {
   asm volatile("st.shared.v4.u32 [%0], {%1,%2,%3,%4};" ::"r"(to), "r"(v.x), "r"(v.y), "r"(v.z),
                "r"(v.w)
@@ -87,14 +94,19 @@ struct CacheTile {
   __device__ __forceinline__ void start(const KvHead& kv, int first, int begin, int end) const {
     const uint32_t raw = place + Layout::bytes(kPrefillKeys);
     const bool whole = kv.row_bytes % 16 == 0;
-#pragma unroll
+    const int thread = recomputed(threadIdx.x);
+    // Not all at once: the addresses take registers.
+    constexpr int kAtOnce = kConverts ? 2 : 4;
+#pragma unroll(kAtOnce)
     for (int i = 0; i < kPrefillKeys * kChunks / kPrefillThreads; ++i) {
-      const int index = threadIdx.x + i * kPrefillThreads;
+      const int index = thread + i * kPrefillThreads;
       const int row = index / kChunks;
       const int chunk = index % kChunks;
       const int key = first + row;
-      const bool seen = key >= begin && key < end && chunk * 16 < kv.row_bytes;
-      const char* from = seen ? kv.key(key) + offset + chunk * 16 : kv.base;
+      const bool inside = chunk * 16 < kv.row_bytes;
+      const bool seen = key >= begin && key < end && inside;
+      // Always the address of a key that is seen, so that no branch keeps the table's loads apart.
+      const char* from = kv.key(min(max(key, begin), end - 1)) + offset + (inside ? chunk * 16 : 0);
       const uint32_t to =
           kConverts ? raw + row * kHead + chunk * 16 : place + Layout::offset(row, chunk);
       if (!kConverts || whole) {
@@ -102,7 +114,7 @@ struct CacheTile {
       } else {
         const bool second = seen && chunk * 16 + 8 < kv.row_bytes;
         copy_async_8(to, from, seen ? 8 : 0);
-        copy_async_8(to + 8, second ? from + 8 : kv.base, second ? 8 : 0);
+        copy_async_8(to + 8, second ? from + 8 : from, second ? 8 : 0);
       }
     }
   }
