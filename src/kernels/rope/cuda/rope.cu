@@ -145,8 +145,8 @@ template <class Activation, int kSize>
 __global__ void __launch_bounds__(kThreads)
     rope_append_kernel(const __grid_constant__ RopeAppendParams p) {
   __shared__ float2 cos_sin[kMaxPairs];
-  device::cuda::allow_next();
   device::cuda::wait_for_previous();
+  device::cuda::allow_next();
   const int64_t index = blockIdx.x;
   const int half = p.style == RopeStyle::kNone ? 0 : p.rotary_dim / 2;
   if (threadIdx.x < half) {
