@@ -209,24 +209,52 @@ void prefill_case(Setting& s, DType dtype, int sequences, int tokens, int contex
               100.0 * rate / kMathLimit);
 }
 
-void rope_case(Setting& s, DType dtype, int tokens) {
+RopeAppendParams rope_params(Setting& s, DType dtype, int tokens, int first_position) {
   std::vector<int32_t> positions(tokens);
-  std::iota(positions.begin(), positions.end(), 500);
+  std::iota(positions.begin(), positions.end(), first_position);
   std::vector<int64_t> slots(tokens);
   std::iota(slots.begin(), slots.end(), 0);
   std::vector<float> inv_freq;
   for (int i = 0; i < kHeadSize / 2; ++i) {
     inv_freq.push_back(std::pow(500000.0f, -2.0f * static_cast<float>(i) / kHeadSize));
   }
-  RopeAppendParams params{.qkv = s.qkv,
-                          .positions = device_copy(positions),
-                          .slots = device_copy(slots),
-                          .inv_freq = device_copy(inv_freq),
-                          .kv = cache(s.pool, dtype),
-                          .num_tokens = tokens,
-                          .qkv_stride = kQkvWidth,
-                          .num_heads = kHeads,
-                          .rotary_dim = kHeadSize};
+  return {.qkv = s.qkv,
+          .positions = device_copy(positions),
+          .slots = device_copy(slots),
+          .inv_freq = device_copy(inv_freq),
+          .kv = cache(s.pool, dtype),
+          .num_tokens = tokens,
+          .qkv_stride = kQkvWidth,
+          .num_heads = kHeads,
+          .rotary_dim = kHeadSize};
+}
+
+// rope_append and decode_attention of one token each, against both in one launch.
+void fused_case(Setting& s, DType dtype, int batch, int context) {
+  AttentionParams params = attention_params(s, batch, 1, context, dtype);
+  RopeAppendParams rope = rope_params(s, dtype, batch, context);
+  const int64_t blocks = (context + kBlockSize - 1) / kBlockSize;
+  const int64_t bytes = batch * blocks * kBlockSize * kSlotElements * dtype_size(dtype);
+  const int64_t copies = std::min<int64_t>(kPoolBytes / bytes, 64);
+  double us[2];
+  for (const int fused : {0, 1}) {
+    us[fused] = time_launches(s.stream, [&](int i) {
+      params.kv.base = s.pool + i % copies * bytes;
+      rope.kv.base = params.kv.base;
+      if (fused == 1) {
+        return kernels::cuda::fused_decode_attention(params, rope, {s.stream, true});
+      }
+      const cudaError_t status = kernels::cuda::rope_append(rope, {s.stream, true});
+      return status != cudaSuccess ? status
+                                   : kernels::cuda::decode_attention(params, {s.stream, true});
+    });
+  }
+  std::printf("append and decode %-8s batch %3d context %5d  apart %8.2f us  fused %8.2f us\n",
+              dtype_name(dtype).data(), batch, context, us[0], us[1]);
+}
+
+void rope_case(Setting& s, DType dtype, int tokens) {
+  const RopeAppendParams params = rope_params(s, dtype, tokens, 500);
   double us[2];
   for (const int dependent : {0, 1}) {
     us[dependent] = time_launches(s.stream, [&](int) {
@@ -251,6 +279,9 @@ void run() {
       }
     }
     decode_case(s, dtype, 1, 32768);
+    fused_case(s, dtype, 1, 512);
+    fused_case(s, dtype, 1, 4096);
+    fused_case(s, dtype, 32, 1024);
     prefill_case(s, dtype, 1, 512, 512);
     prefill_case(s, dtype, 1, 2048, 2048);
     prefill_case(s, dtype, 4, 2048, 2048);

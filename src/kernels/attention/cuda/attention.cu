@@ -20,33 +20,56 @@ bool is_valid(const AttentionParams& p) {
   return heads && blocks && rows && types && p.scale > 0.0f && p.num_sequences <= 65535;
 }
 
-}  // namespace
-
-int64_t attention_workspace_bytes(int32_t max_sequences, int32_t num_heads, int32_t num_kv_heads,
-                                  int32_t head_size) {
-  const DecodeSplit split = decode_split(num_heads, num_kv_heads);
-  const int64_t rows = int64_t{max_sequences} * num_kv_heads * split.group_tiles;
-  return rows * split.shares * kDecodeHeads * (head_size + 2) * int64_t{sizeof(float)};
+bool is_same_cache(const PagedKv& a, const PagedKv& b) {
+  return a.base == b.base && a.block_stride == b.block_stride && a.block_size == b.block_size &&
+         a.num_kv_heads == b.num_kv_heads && a.head_size == b.head_size && a.dtype == b.dtype;
 }
 
-cudaError_t decode_attention(const AttentionParams& params, const device::cuda::LaunchSite& site) {
-  if (!is_valid(params)) {
-    return cudaErrorInvalidValue;
-  }
+cudaError_t launch_decode(const AttentionParams& params, const RopeAppendParams* rope,
+                          const device::cuda::LaunchSite& site) {
   if (params.num_sequences == 0 || params.max_kv_length == 0) {
     return cudaSuccess;
   }
   const DecodeSplit split = decode_split(params.num_heads, params.kv.num_kv_heads);
   switch (params.kv.dtype) {
     case DType::kBFloat16:
-      return launch_decode<DType::kBFloat16>(params, split, site);
+      return launch_decode<DType::kBFloat16>(params, split, rope, site);
     case DType::kFloat16:
-      return launch_decode<DType::kFloat16>(params, split, site);
+      return launch_decode<DType::kFloat16>(params, split, rope, site);
     case DType::kFloat8E4M3:
-      return launch_decode<DType::kFloat8E4M3>(params, split, site);
+      return launch_decode<DType::kFloat8E4M3>(params, split, rope, site);
     default:
       return cudaErrorInvalidValue;
   }
+}
+
+}  // namespace
+
+int64_t attention_workspace_bytes(int32_t max_sequences, int32_t num_heads, int32_t num_kv_heads,
+                                  int32_t head_size) {
+  const DecodeSplit split = decode_split(num_heads, num_kv_heads);
+  const int64_t rows = int64_t{max_sequences} * num_kv_heads * split.group_tiles;
+  return rows * split.shares * (split.heads * head_size + 2 * kDecodeHeads) *
+         int64_t{sizeof(float)};
+}
+
+cudaError_t decode_attention(const AttentionParams& params, const device::cuda::LaunchSite& site) {
+  return is_valid(params) ? launch_decode(params, nullptr, site) : cudaErrorInvalidValue;
+}
+
+cudaError_t fused_decode_attention(const AttentionParams& params, const RopeAppendParams& rope,
+                                   const device::cuda::LaunchSite& site) {
+  const bool valid = is_valid(params) && is_same_cache(params.kv, rope.kv) &&
+                     params.q == rope.qkv && params.q_stride == rope.qkv_stride &&
+                     params.num_heads == rope.num_heads && params.activation == rope.activation;
+  return valid && can_fuse(rope) ? launch_decode(params, &rope, site) : cudaErrorInvalidValue;
+}
+
+bool can_fuse(const RopeAppendParams& rope) {
+  const int64_t width = int64_t{rope.num_heads + 2 * rope.kv.num_kv_heads} * rope.kv.head_size;
+  const bool rotary = rope.style == RopeStyle::kNone ||
+                      (rope.rotary_dim % 16 == 0 && rope.rotary_dim <= rope.kv.head_size);
+  return rotary && rope.qkv_stride >= width && rope.kv.block_stride % 8 == 0;
 }
 
 cudaError_t prefill_attention(const AttentionParams& params, const device::cuda::LaunchSite& site) {

@@ -7,7 +7,7 @@
 
 #include "base/dtype.h"
 #include "device/cuda/launch.h"
-#include "kernels/rope/rope.h"
+#include "kernels/rope/cuda/rope.h"
 
 namespace zonda::kernels::cuda {
 
@@ -48,6 +48,15 @@ int64_t attention_workspace_bytes(int32_t max_sequences, int32_t num_heads, int3
 // num_tokens is 0 or 1 everywhere. Keys are split into tiles aligned to position 0 by the length of
 // their own sequence and combined in order: a token's result depends on its own sequence alone.
 cudaError_t decode_attention(const AttentionParams& params, const device::cuda::LaunchSite& site);
+// What rope_append(rope) and decode_attention(params) after it give, to the bit, in one launch; but
+// qkv stays as it is. params.q, q_stride, num_heads, kv and activation are those of rope (qkv,
+// qkv_stride); rope.num_tokens is not used and rope.positions not read: a token's position is its
+// sequence's start_position. A token whose slot is -1 attends to its own key without appending it.
+// cudaErrorInvalidValue also if !can_fuse(rope).
+cudaError_t fused_decode_attention(const AttentionParams& params, const RopeAppendParams& rope,
+                                   const device::cuda::LaunchSite& site);
+// rotary_dim a multiple of 16 (or no rotation), block_stride of 8.
+bool can_fuse(const RopeAppendParams& rope);
 // Any num_tokens. A token's result depends on its own sequence and position alone, not on the chunk
 // it comes in. It may differ in rounding from decode_attention.
 cudaError_t prefill_attention(const AttentionParams& params, const device::cuda::LaunchSite& site);

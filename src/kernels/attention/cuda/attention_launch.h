@@ -9,6 +9,7 @@ namespace zonda::kernels::cuda {
 
 template <DType kKv>
 cudaError_t launch_decode(const AttentionParams& p, const DecodeSplit& split,
+                          const RopeAppendParams* rope,  // null: q is rotated, keys are appended
                           const device::cuda::LaunchSite& site);
 
 template <DType kKv>

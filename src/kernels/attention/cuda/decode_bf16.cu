@@ -5,6 +5,7 @@
 namespace zonda::kernels::cuda {
 
 template cudaError_t launch_decode<DType::kBFloat16>(const AttentionParams&, const DecodeSplit&,
+                                                     const RopeAppendParams*,
                                                      const device::cuda::LaunchSite&);
 
 }  // namespace zonda::kernels::cuda

@@ -6,6 +6,7 @@
 #include "device/cuda/dependent.cuh"
 #include "kernels/attention/cuda/attention_launch.h"
 #include "kernels/attention/cuda/attention_math.cuh"
+#include "kernels/attention/cuda/new_token.cuh"
 
 namespace zonda::kernels::cuda {
 
@@ -32,16 +33,12 @@ struct DecodeWarp {
   uint4 k[2][kKeyChunks];
   uint4 v[4][kValueChunks];
 
-  // Eight elements of a query head as operands of two steps; `head`: its first element, or null:
-  // zeros.
-  static __device__ __forceinline__ uint4 query_chunk(const char* head, int chunk, int c,
-                                                      int head_size, DType activation) {
-    const int element = 32 * (2 / kBytes) * (chunk / (kPerChunk / 8)) + kPerChunk * c +
-                        8 * (chunk % (kPerChunk / 8));
-    if (head == nullptr || element >= head_size) {
-      return {0, 0, 0, 0};
-    }
-    const uint4 bits = *reinterpret_cast<const uint4*>(head + element * 2);
+  // First of the eight elements of a query head that are this lane's operands of two steps.
+  static __device__ __forceinline__ int query_element(int chunk, int c) {
+    return 32 * (2 / kBytes) * (chunk / (kPerChunk / 8)) + kPerChunk * c +
+           8 * (chunk % (kPerChunk / 8));
+  }
+  static __device__ __forceinline__ uint4 query_chunk(const uint4& bits, DType activation) {
     return {pair_of_activations<Math>(bits.x, activation),
             pair_of_activations<Math>(bits.y, activation),
             pair_of_activations<Math>(bits.z, activation),
@@ -90,6 +87,30 @@ struct DecodeWarp {
         if (seen) {
           v[r][j] = load_chunk<kExact>(half[r / 2] + kv.value_offset + in_half * row_bytes,
                                        128 * j + 16 * g, row_bytes);
+        }
+      }
+    }
+  }
+
+  // Puts a key and its value that are not in the cache yet at row `row` of the tile.
+  __device__ __forceinline__ void place_key(const uint4* key, int g, int c, int row) {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      if (row == 8 * r + g) {
+#pragma unroll
+        for (int j = 0; j < kKeyChunks; ++j) {
+          k[r][j] = key[4 * j + c];
+        }
+      }
+    }
+  }
+  __device__ __forceinline__ void place_value(const uint4* value, int g, int c, int row) {
+#pragma unroll
+    for (int r = 0; r < 4; ++r) {
+      if (row == 8 * (r / 2) + 2 * c + r % 2) {
+#pragma unroll
+        for (int j = 0; j < kValueChunks; ++j) {
+          v[r][j] = value[8 * j + g];
         }
       }
     }
@@ -220,7 +241,7 @@ struct DecodeWarp {
 
 // Shares of one (sequence, group tile) in the workspace.
 struct DecodeShares {
-  float* out;       // [shares, heads of the tile, head_size]
+  float* out;       // [shares, split.heads, head_size]
   float2* max_sum;  // [shares, kDecodeHeads]
 };
 
@@ -231,7 +252,7 @@ __device__ __forceinline__ DecodeShares decode_shares(const AttentionParams& p,
   const int64_t index = int64_t{sequence} * gridDim.y + row;
   float2* max_sum = reinterpret_cast<float2*>(p.workspace);
   float* out = reinterpret_cast<float*>(max_sum + rows * split.shares * kDecodeHeads);
-  return {out + index * split.shares * kDecodeHeads * p.kv.head_size,
+  return {out + index * split.shares * split.heads * p.kv.head_size,
           max_sum + index * split.shares * kDecodeHeads};
 }
 
@@ -262,10 +283,11 @@ __device__ __forceinline__ float warp_sum(float x) {
   return x;
 }
 
-// Joins `used` shares in order, called by a whole block. `weights`: shared, [kMaxDecodeShares,
-// kDecodeHeads].
+// Joins `used` shares in order, called by a whole block. `share_size`: floats from one share's out
+// to the next. `weights`: shared, [kMaxDecodeShares, kDecodeHeads].
 __device__ __forceinline__ void join_shares(const AttentionParams& p, const DecodeShares& shares,
-                                            int used, int heads, int64_t out_at, float* weights) {
+                                            int64_t share_size, int used, int heads, int64_t out_at,
+                                            float* weights) {
   const int head_size = p.kv.head_size;
   static_assert(kMaxDecodeShares == 64);
   const int lane = threadIdx.x % 32;
@@ -291,7 +313,7 @@ __device__ __forceinline__ void join_shares(const AttentionParams& p, const Deco
     float4 sum = {0.0f, 0.0f, 0.0f, 0.0f};
 #pragma unroll 8
     for (int s = 0; s < used; ++s) {
-      const float* row = shares.out + int64_t{s} * kDecodeHeads * head_size;
+      const float* row = shares.out + s * share_size;
       add_scaled(sum, __ldcg(reinterpret_cast<const float4*>(row) + i),
                  weights[s * kDecodeHeads + head]);
     }
@@ -299,19 +321,21 @@ __device__ __forceinline__ void join_shares(const AttentionParams& p, const Deco
   }
 }
 
-// grid: [shares, kv heads * group tiles, sequences].
-template <DType kKv, int kHead, bool kExact>
+// grid: [shares, kv heads * group tiles, sequences]. kFused: q is not rotated yet and the new key
+// and value are still in rope.qkv; otherwise rope is not used.
+template <DType kKv, int kHead, bool kExact, bool kFused>
 __global__ void __launch_bounds__(kDecodeThreads, kHead <= 128 ? 4 : 2)
     decode_kernel(const __grid_constant__ AttentionParams p,
-                  const __grid_constant__ DecodeSplit split) {
+                  const __grid_constant__ DecodeSplit split,
+                  const __grid_constant__ RopeAppendParams rope) {
   using Warp = DecodeWarp<kKv, kHead, kExact>;
   __shared__ uint4 queries[Warp::kQueryChunks][32];
   __shared__ float rows[kDecodeWarps][kDecodeHeads * kHead];
   __shared__ float2 row_max_sum[kDecodeWarps][kDecodeHeads];
   __shared__ float weights[kMaxDecodeShares * kDecodeHeads];
   __shared__ bool is_last;
+  __shared__ NewToken<kKv, kHead> fresh;  // kFused only
 
-  device::cuda::allow_next();
   device::cuda::wait_for_previous();
   const int sequence = blockIdx.z;
   if (p.num_tokens[sequence] == 0) {
@@ -336,6 +360,7 @@ __global__ void __launch_bounds__(kDecodeThreads, kHead <= 128 ? 4 : 2)
   const KvHead kv = KvHead::make<Warp::kBytes>(p, sequence, kv_head);
   const int first = share.first_tile * kDecodeTile + warp * 16;
   const int stop = min(end, share.last_tile * kDecodeTile);
+  const int stored = kFused ? min(end - 1, stop) : stop;  // keys before it are in the cache
   const char* half[2];
   const char* next_half[2];
   const auto locate = [&](const char*(&to)[2], int at) {
@@ -343,19 +368,34 @@ __global__ void __launch_bounds__(kDecodeThreads, kHead <= 128 ? 4 : 2)
     for (int r = 0; r < 2; ++r) {
       const int key = at + 8 * r;
       // Blocks of which no key is seen may be absent from the table.
-      to[r] = key < stop && key + 8 > begin ? kv.key(key) : kv.base;
+      to[r] = key < stored && key + 8 > begin ? kv.key(key) : kv.base;
     }
   };
 
   Warp state;
   locate(half, first);
-  state.load_keys(half, kv, g, c, first, begin, stop);
-  state.load_values(half, kv, g, c, first, begin, stop);
-  const int64_t q_at = token * p.q_stride + int64_t{first_head + g} * p.kv.head_size;
-  const char* q_head = g < heads ? static_cast<const char*>(p.q) + q_at * 2 : nullptr;
+  state.load_keys(half, kv, g, c, first, begin, stored);
+  state.load_values(half, kv, g, c, first, begin, stored);
+  const char* q_token = static_cast<const char*>(p.q) + token * p.q_stride * 2;
+  if constexpr (kFused) {
+    fresh.turn(rope, token, end - 1);
+    __syncthreads();
+    if (stop == end) {
+      fresh.take(rope, q_token, token, kv_head, first_in_group == 0);
+    }
+  }
   for (int chunk = warp; chunk < Warp::kQueryChunks; chunk += kDecodeWarps) {
-    queries[chunk][threadIdx.x % 32] =
-        Warp::query_chunk(q_head, chunk, c, p.kv.head_size, p.activation);
+    const int element = Warp::query_element(chunk, c);
+    uint4 bits = {0, 0, 0, 0};
+    if (g < heads && element < p.kv.head_size) {
+      const char* head = q_token + int64_t{first_head + g} * p.kv.head_size * 2;
+      if constexpr (kFused) {
+        bits = fresh.rotated_query(rope, head, element);
+      } else {
+        bits = *reinterpret_cast<const uint4*>(head + element * 2);
+      }
+    }
+    queries[chunk][threadIdx.x % 32] = Warp::query_chunk(bits, p.activation);
   }
   __syncthreads();
   state.start(&queries[0][threadIdx.x % 32]);
@@ -364,18 +404,33 @@ __global__ void __launch_bounds__(kDecodeThreads, kHead <= 128 ? 4 : 2)
     const int next = at + kDecodeTile;
     locate(next_half, next);
     float s[4];
+    const int new_row = end - 1 - at;  // of the new key, if it is in the tile
+    const bool has_new = kFused && new_row < 16 && stop == end;
+    if constexpr (kFused) {
+      if (has_new) {
+        state.place_key(fresh.key, g, c, new_row);
+      }
+    }
     state.multiply_keys(s);
-    state.load_keys(next_half, kv, g, c, next, begin, stop);
+    state.load_keys(next_half, kv, g, c, next, begin, stored);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int key = at + g + i / 2 * 8;
       s[i] = key >= begin && key < stop ? scale(s[i]) : kMinusInfinity;
     }
     state.rescale(s);
+    if constexpr (kFused) {
+      if (has_new) {
+        state.place_value(fresh.value, g, c, new_row);
+      }
+    }
     state.multiply_values(Warp::transposed(Warp::Math::pair(s[0], s[1])),
                           Warp::transposed(Warp::Math::pair(s[2], s[3])));
-    state.load_values(next_half, kv, g, c, next, begin, stop);
+    state.load_values(next_half, kv, g, c, next, begin, stored);
   }
+  // Not earlier: blocks that wait would make the next launch's blocks gather on few
+  // multiprocessors.
+  device::cuda::allow_next();
   state.finish();
   state.store(rows[warp], g, c, heads);
   if (g == 0) {
@@ -388,6 +443,7 @@ __global__ void __launch_bounds__(kDecodeThreads, kHead <= 128 ? 4 : 2)
   const int head_size = p.kv.head_size;
   const int quads = head_size / 4;
   const DecodeShares shares = decode_shares(p, split, sequence, blockIdx.y);
+  const int64_t share_size = int64_t{split.heads} * head_size;
   const int64_t out_at = token * p.out_stride + int64_t{first_head} * head_size;
   for (int i = threadIdx.x; i < heads * quads; i += kDecodeThreads) {
     const int head = i / quads;
@@ -412,9 +468,7 @@ __global__ void __launch_bounds__(kDecodeThreads, kHead <= 128 ? 4 : 2)
                  p.activation);
       continue;
     }
-    __stcg(
-        reinterpret_cast<float4*>(shares.out + int64_t{blockIdx.x} * kDecodeHeads * head_size) + i,
-        out);
+    __stcg(reinterpret_cast<float4*>(shares.out + blockIdx.x * share_size) + i, out);
     if (i % quads == 0) {
       __stcg(&shares.max_sum[blockIdx.x * kDecodeHeads + head], float2{max, sum});
     }
@@ -432,7 +486,7 @@ __global__ void __launch_bounds__(kDecodeThreads, kHead <= 128 ? 4 : 2)
   __syncthreads();
   if (is_last) {
     __threadfence();
-    join_shares(p, shares, share.used, heads, out_at, weights);
+    join_shares(p, shares, share_size, share.used, heads, out_at, weights);
     if (threadIdx.x == 0) {
       *arrivals = 0;
     }
@@ -441,25 +495,29 @@ __global__ void __launch_bounds__(kDecodeThreads, kHead <= 128 ? 4 : 2)
 
 template <DType kKv, int kHead>
 cudaError_t launch_decode(const AttentionParams& p, const DecodeSplit& split,
-                          const device::cuda::LaunchSite& site) {
+                          const RopeAppendParams* rope, const device::cuda::LaunchSite& site) {
   const dim3 grid(decode_blocks(split, p.max_kv_length), p.kv.num_kv_heads * split.group_tiles,
                   p.num_sequences);
-  const auto kernel =
-      p.kv.head_size == kHead ? decode_kernel<kKv, kHead, true> : decode_kernel<kKv, kHead, false>;
-  return device::cuda::launch(kernel, grid, dim3(kDecodeThreads), 0, site, p, split);
+  const bool exact = p.kv.head_size == kHead;
+  const auto fused =
+      exact ? decode_kernel<kKv, kHead, true, true> : decode_kernel<kKv, kHead, false, true>;
+  const auto plain =
+      exact ? decode_kernel<kKv, kHead, true, false> : decode_kernel<kKv, kHead, false, false>;
+  return device::cuda::launch(rope != nullptr ? fused : plain, grid, dim3(kDecodeThreads), 0, site,
+                              p, split, rope != nullptr ? *rope : RopeAppendParams{});
 }
 
 // For one type of the cache and any head size.
 template <DType kKv>
 cudaError_t launch_decode(const AttentionParams& p, const DecodeSplit& split,
-                          const device::cuda::LaunchSite& site) {
+                          const RopeAppendParams* rope, const device::cuda::LaunchSite& site) {
   // The lanes of a warp load 128 bytes of a value side by side.
   constexpr int kSmallest = 128 / KvType<kKv>::kBytes;
   if (p.kv.head_size <= kSmallest) {
-    return launch_decode<kKv, kSmallest>(p, split, site);
+    return launch_decode<kKv, kSmallest>(p, split, rope, site);
   }
-  return p.kv.head_size <= 128 ? launch_decode<kKv, 128>(p, split, site)
-                               : launch_decode<kKv, 256>(p, split, site);
+  return p.kv.head_size <= 128 ? launch_decode<kKv, 128>(p, split, rope, site)
+                               : launch_decode<kKv, 256>(p, split, rope, site);
 }
 
 }  // namespace zonda::kernels::cuda
