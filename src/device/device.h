@@ -3,16 +3,16 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
+#include <string_view>
+
+#include "zonda/error.h"
 
 namespace zonda::device {
 
 enum class DeviceKind : uint8_t { kCpu, kCuda };
 
-struct Device {
-  DeviceKind kind = DeviceKind::kCpu;
-  int index = 0;  // CUDA ordinal; 0 for the CPU
-  friend bool operator==(const Device&, const Device&) = default;
-};
+std::string_view device_kind_name(DeviceKind kind);  // "cpu", "cuda"
+// kInvalidArgument for another name.
+Result<DeviceKind> parse_device_kind(std::string_view name);
 
 }  // namespace zonda::device

@@ -1,25 +1,21 @@
-// Where kernels are issued, in order. On the CPU a call is done when it returns.
+// Where CPU kernels are issued, in order: a call is done when it returns.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "device/cpu_features.h"
-#include "device/device.h"
 #include "device/thread_pool.h"
 
 namespace zonda::device {
 
 class Stream {
  public:
-  // A CPU stream. `pool` must outlive it. `isa` limits the kernels that are chosen (tests force
-  // lower ones).
+  // `pool` must outlive it. `isa` limits the kernels that are chosen (tests force lower ones).
   explicit Stream(ThreadPool& pool, CpuIsa isa = detect_cpu_isa()) : pool_(&pool), isa_(isa) {}
 
-  Device device() const { return device_; }
   ThreadPool& pool() const { return *pool_; }
   CpuIsa isa() const { return isa_; }
 
  private:
-  Device device_;
   ThreadPool* pool_;
   CpuIsa isa_;
 };

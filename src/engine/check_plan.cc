@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "engine/backend.h"
 #include "engine/plan.h"
 
 namespace zonda::engine {
@@ -43,6 +44,11 @@ class PlanChecker {
     return value >= least && value <= most;
   }
 
+  bool supports(DType kv) const {
+    const Backend* backend = find_backend(plan_.device);
+    return backend == nullptr || backend->supports_kv_dtype(kv);
+  }
+
   std::string check_sizes() const {
     const BuildLimits& limits = plan_.limits;
     const KvLayout& kv = plan_.kv;
@@ -56,8 +62,7 @@ class PlanChecker {
     }
     const bool kv_ok = within(kv.num_layers, 1, 4096) && within(kv.num_kv_heads, 1, 4096) &&
                        within(kv.head_size, 1, 4096) && within(kv.tokens_per_block, 1, 4096) &&
-                       (kv.dtype == DType::kFloat32 || kv.dtype == DType::kFloat16 ||
-                        kv.dtype == DType::kBFloat16);
+                       supports(kv.dtype);
     if (!kv_ok || !within(plan_.num_heads, 1, 4096) || plan_.num_heads % kv.num_kv_heads != 0) {
       return "the cache layout or head counts are out of range";
     }
@@ -98,8 +103,10 @@ class PlanChecker {
           (matrix.packed.order == kernels::RowOrder::kInterleaved && type.rows % 32 != 0)) {
         return "a matrix has a shape or group size out of range";
       }
-      if (matrix.bytes != kernels::packed_bytes(matrix.packed) ||
-          !inside(matrix.offset, matrix.bytes, 64)) {
+      const Backend* backend =
+          find_backend(plan_.device);  // of another build: it will not run here
+      if ((backend != nullptr && matrix.bytes != backend->packed_bytes(matrix.packed)) ||
+          !(plan_.random_seed >= 0 ? drawn(matrix) : inside(matrix.offset, matrix.bytes, 64))) {
         return fmt::format(
             "matrix at offset {} of {} bytes does not fit its shape or the weights section of {}",
             matrix.offset, matrix.bytes, weights_bytes_);
@@ -112,6 +119,11 @@ class PlanChecker {
       }
     }
     return {};
+  }
+  static constexpr int64_t kMaxDrawnBytes = int64_t{1} << 46;
+  static bool drawn(const PlanMatrix& matrix) {
+    return within(matrix.offset, 0, kMaxDrawnBytes) && matrix.offset % 64 == 0 &&
+           within(matrix.bytes, 1, kMaxDrawnBytes);
   }
   bool inside(int64_t offset, int64_t bytes, int64_t alignment) const {
     return offset >= 0 && offset % alignment == 0 && bytes <= weights_bytes_ &&

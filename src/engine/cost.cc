@@ -8,14 +8,15 @@ namespace {
 
 class CostModel {
  public:
-  CostModel(const EnginePlan& plan, const StepShape& shape, device::CpuIsa isa)
-      : plan_(plan), shape_(shape), isa_(isa) {}
+  CostModel(const EnginePlan& plan, const StepShape& shape, const CostRules& rules)
+      : plan_(plan), shape_(shape), rules_(rules) {}
 
   CallCost operator()(const EmbeddingCall& call) const {
     const PlanMatrix& table = matrix(call.matrix);
     const double row =
         static_cast<double>(table.bytes) / static_cast<double>(table.packed.type.rows);
-    return {rows(call.y) * (row + 4.0 * columns(call.y)), 0.0, ArithmeticKind::kFloat32};
+    return {rows(call.y) * (row + rules_.activation_bytes * columns(call.y)), 0.0,
+            ArithmeticKind::kFloat32};
   }
   CallCost operator()(const RmsNormCall& call) const { return rowwise(call.y, 2, 4.0); }
   CallCost operator()(const LinearCall& call) const {
@@ -46,6 +47,7 @@ class CostModel {
       cached = std::min(cached, static_cast<double>(call.window) + per_sequence);
     }
     CallCost cost;
+    cost.arithmetic = rules_.attention;
     cost.bytes = static_cast<double>(shape_.sequences) * cached * 2.0 * kv_row_bytes();
     cost.operations =
         4.0 * static_cast<double>(shape_.tokens) * visible * static_cast<double>(columns(call.y));
@@ -71,27 +73,34 @@ class CostModel {
   }
   CallCost rowwise(int32_t slot_index, int passes, double operations) const {
     const double elements = rows(slot_index) * columns(slot_index);
-    return {4.0 * passes * elements, operations * elements, ArithmeticKind::kFloat32};
+    return {rules_.activation_bytes * passes * elements, operations * elements,
+            ArithmeticKind::kFloat32};
   }
   ArithmeticKind arithmetic(WeightFormat format) const {
-    if (is_quantized(format)) {
-      return ArithmeticKind::kInt8;
+    switch (format) {
+      case WeightFormat::kFloat32:
+        return rules_.float32;
+      case WeightFormat::kFloat16:
+        return rules_.float16;
+      case WeightFormat::kBFloat16:
+        return rules_.bfloat16;
+      case WeightFormat::kInt8:
+      case WeightFormat::kInt4:
+        break;
     }
-    return format == WeightFormat::kBFloat16 && isa_ >= device::CpuIsa::kAvx512Bf16
-               ? ArithmeticKind::kBFloat16
-               : ArithmeticKind::kFloat32;
+    return rules_.integer;
   }
 
   const EnginePlan& plan_;
   const StepShape& shape_;
-  device::CpuIsa isa_;
+  const CostRules& rules_;
 };
 
 }  // namespace
 
 CallCost call_cost(const EnginePlan& plan, const Call& call, const StepShape& shape,
-                   device::CpuIsa isa) {
-  return std::visit(CostModel(plan, shape, isa), call);
+                   const CostRules& rules) {
+  return std::visit(CostModel(plan, shape, rules), call);
 }
 
 double floor_seconds(const CallCost& cost, const kernels::MachineLimits& limits) {

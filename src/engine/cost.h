@@ -4,7 +4,6 @@
 
 #include <cstdint>
 
-#include "device/cpu_features.h"
 #include "engine/plan.h"
 #include "kernels/probe/probe.h"
 
@@ -20,6 +19,17 @@ struct StepShape {
 
 enum class ArithmeticKind : uint8_t { kFloat32, kBFloat16, kInt8 };
 
+// How a device computes: what its floors follow from.
+struct CostRules {
+  double activation_bytes = 4.0;  // of an element of a slot
+  // Arithmetic of linears by the format of their weights, and of attention.
+  ArithmeticKind float32 = ArithmeticKind::kFloat32;
+  ArithmeticKind float16 = ArithmeticKind::kFloat32;
+  ArithmeticKind bfloat16 = ArithmeticKind::kFloat32;
+  ArithmeticKind integer = ArithmeticKind::kInt8;
+  ArithmeticKind attention = ArithmeticKind::kFloat32;
+};
+
 struct CallCost {
   double bytes = 0.0;       // read and written once: weights, cache, activations that must move
   double operations = 0.0;  // multiply and add count one each
@@ -27,7 +37,7 @@ struct CallCost {
 };
 
 CallCost call_cost(const EnginePlan& plan, const Call& call, const StepShape& shape,
-                   device::CpuIsa isa);
+                   const CostRules& rules);
 // The larger of bytes over bandwidth and operations over the rate of their kind, in seconds.
 double floor_seconds(const CallCost& cost, const kernels::MachineLimits& limits);
 

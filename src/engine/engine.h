@@ -9,7 +9,9 @@
 #include <string>
 
 #include "device/cpu_features.h"
+#include "engine/cost.h"
 #include "engine/plan.h"
+#include "kernels/probe/probe.h"
 #include "zonda/error.h"
 
 namespace zonda::engine {
@@ -22,6 +24,8 @@ struct EngineOptions {
   int64_t max_num_tokens = 0;  // 0: the plan's; smaller saves memory
   bool strict_device = false;  // refuse an engine timed on another device instead of timing again
   bool verify_checksums = true;
+  // On CUDA: kernels whose results do not depend on the batch. On the CPU all are such.
+  bool deterministic = false;
   device::CpuIsa max_isa = device::CpuIsa::kAmx;  // forces lower kernels, for tests
 };
 
@@ -38,6 +42,21 @@ struct BatchInputs {
   std::span<const int32_t> tokens;  // packed, sequence after sequence; each in [0, vocab_size)
   std::span<const SequenceInput> sequences;  // num_tokens add up to tokens.size()
   std::span<const int32_t> logits_rows;  // ascending indices into tokens whose logits are wanted
+  bool greedy = false;  // of each such row the first token with the largest logit, not its logits
+};
+
+// Valid until the next step.
+struct StepOutputs {
+  std::span<const float> logits;    // [logits_rows, vocab_size]; empty if greedy
+  std::span<const int32_t> tokens;  // [logits_rows] if greedy; -1 for a row that is not finite
+};
+
+// What a device says of itself.
+struct DeviceFacts {
+  std::string fingerprint;  // "cpu; AMD EPYC 9354; avx512-bf16", "cuda; NVIDIA H200; sm_90"
+  std::string kernels;      // the instruction set of its kernels: "avx2", "sm_90a"
+  int32_t threads = 1;      // host threads that compute
+  CostRules cost;
 };
 
 // Time of one kernel call of a profiled step.
@@ -47,7 +66,7 @@ using CallTimer = std::function<void(const PlanCall& call, double seconds)>;
 // chunking or threads.
 class Engine {
  public:
-  // `path`: an engine folder (its rank0.engine) or the engine file. The weights are used in place
+  // `path`: an engine folder (its rank0.engine) or the engine file. A CPU uses the weights in place
   // from the mapping.
   static Result<std::unique_ptr<Engine>> load(const std::string& path,
                                               const EngineOptions& options);
@@ -56,21 +75,22 @@ class Engine {
   ~Engine();
 
   const EnginePlan& plan() const;
+  const DeviceFacts& device() const;
   int64_t max_num_tokens() const;
-  int32_t threads() const;
-  device::CpuIsa isa() const;
   // Blocks of the cache; ids in block tables are [0, num_kv_blocks()).
   int32_t num_kv_blocks() const;
-  // Bytes held for weights (mapped), activations and cache.
+  // Bytes held for weights and for activations.
   int64_t weight_bytes() const;
   int64_t activation_bytes() const;
+  // The limits of the device it runs on; about a second of measuring.
+  Result<kernels::MachineLimits> measure_limits();
 
-  // Appends keys and values and returns logits float32 [logits_rows, vocab_size], valid until the
-  // next call. kInvalidArgument if a count, token or position is out of range; the cache is then
-  // unchanged.
-  Result<std::span<const float>> run(const BatchInputs& inputs);
+  // Appends keys and values and returns logits or greedy tokens of the rows asked for, valid until
+  // the next call. kInvalidArgument if a count, token or position is out of range; the cache is
+  // then unchanged.
+  Result<StepOutputs> run(const BatchInputs& inputs);
   // The same, and reports the time of each kernel call.
-  Result<std::span<const float>> run_timed(const BatchInputs& inputs, const CallTimer& timer);
+  Result<StepOutputs> run_timed(const BatchInputs& inputs, const CallTimer& timer);
 
   // Copies all layers of a block (copy-on-write of a shared prefix).
   void copy_block(int32_t source, int32_t destination);

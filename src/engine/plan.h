@@ -11,6 +11,7 @@
 
 #include "base/dtype.h"
 #include "base/json.h"
+#include "device/device.h"
 #include "kernels/gemm/linear.h"
 #include "kernels/rope/rope.h"
 
@@ -75,8 +76,8 @@ struct PlanVector {
   int64_t offset = 0;  // bytes
 };
 
-// A slot of the activation arena: float32 [rows, columns]; values with disjoint lifetimes share
-// one.
+// A slot of the activation arena: [rows, columns] of the plan's activation dtype (logits are
+// float32); values with disjoint lifetimes share one.
 struct PlanSlot {
   int64_t columns = 0;
   bool selected_rows = false;  // rows are the tokens whose logits are wanted, not all tokens
@@ -141,11 +142,16 @@ struct PlanCall {
 const char* call_name(const Call& call);  // "linear", ...
 
 struct EnginePlan {
+  device::DeviceKind device = device::DeviceKind::kCpu;
+  DType activation = DType::kFloat32;  // of slots
   std::string device_fingerprint;  // where the tactics were timed: backend, processor, instruction
                                    // set, threads
   Json pretrained_config;          // the checkpoint's config.json
   std::string
       checkpoint_dir;  // where the weights came from, for the rebuild command of an error message
+  // >= 0: the file holds only the vectors; matrices are drawn from this seed at load, and their
+  // offsets lie behind the file's weights section.
+  int64_t random_seed = -1;
   BuildLimits limits;
   KvLayout kv;
   RotaryPlan rotary;

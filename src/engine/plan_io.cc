@@ -175,9 +175,12 @@ void fields(Ar& ar, PlanCall& v) {
 }
 template <typename Ar>
 void fields(Ar& ar, EnginePlan& v) {
+  ar("device", v.device);
+  ar("activation", v.activation);
   ar("device_fingerprint", v.device_fingerprint);
   ar("pretrained_config", v.pretrained_config);
   ar("checkpoint_dir", v.checkpoint_dir);
+  ar("random_seed", v.random_seed);
   ar("limits", v.limits);
   ar("kv", v.kv);
   ar("rotary", v.rotary);
@@ -197,6 +200,13 @@ template <>
 struct EnumNames<DType> {
   static std::string_view name(DType value) { return dtype_name(value); }
   static Result<DType> parse(std::string_view text) { return parse_dtype(text); }
+};
+template <>
+struct EnumNames<device::DeviceKind> {
+  static std::string_view name(device::DeviceKind value) { return device::device_kind_name(value); }
+  static Result<device::DeviceKind> parse(std::string_view text) {
+    return device::parse_device_kind(text);
+  }
 };
 template <>
 struct EnumNames<WeightFormat> {

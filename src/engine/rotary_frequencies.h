@@ -21,6 +21,9 @@ class RotaryFrequencies {
   int32_t set_for(int64_t prompt_length);
   // [sets, rotary_dim / 2]
   const float* sets() const { return sets_.data(); }
+  int64_t num_sets() const {
+    return plan_.rotary_dim == 0 ? 0 : static_cast<int64_t>(sets_.size()) / (plan_.rotary_dim / 2);
+  }
 
  private:
   // Dynamic NTK: the base grows with the length beyond the threshold (modeling_rope_utils.py of

@@ -5,11 +5,10 @@
 #include <array>
 #include <cstdint>
 #include <map>
-#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "device/buffer.h"
 #include "engine/plan.h"
 
 namespace zonda::engine {
@@ -44,11 +43,27 @@ struct LinearSample {
   kernels::PackedType packed;
   kernels::Epilogue epilogue = kernels::Epilogue::kStore;
   std::vector<const std::byte*> copies;
+  bool after_norm = false;  // a norm ahead of it may be computed inside; see fusions.h
+};
+
+// The tactics of a device.
+class TacticSource {
+ public:
+  virtual ~TacticSource() = default;
+  // Names device and settings that timings depend on; part of the keys of a TimingCache.
+  virtual std::string timing_key() const = 0;
+  virtual bool has_tactic(const WeightType& type, std::string_view name) const = 0;
+  // The one to take without timing.
+  virtual std::string default_tactic(const kernels::PackedType& packed, int64_t tokens) const = 0;
+  // Times all that are meant for this number of tokens; `count`: how many were. An empty name if
+  // there is none.
+  virtual Result<TacticTime> fastest(const LinearSample& sample, int64_t tokens,
+                                     int64_t& count) = 0;
 };
 
 class TacticTimer {
  public:
-  TacticTimer(device::Stream& stream, TimingCache& cache);
+  TacticTimer(TacticSource& source, TimingCache& cache) : source_(source), cache_(cache) {}
 
   // The best tactic of every bucket up to max_tokens; later buckets take the last one measured.
   Result<BucketTimes> choose(const LinearSample& sample, int64_t max_tokens);
@@ -56,22 +71,13 @@ class TacticTimer {
   int64_t from_cache() const { return from_cache_; }
 
  private:
-  Result<void> reserve(const LinearSample& sample, int64_t tokens);
-  TacticTime fastest(const LinearSample& sample, int64_t tokens);
-  double time_tactic(const kernels::LinearTactic& tactic, const LinearSample& sample,
-                     int64_t tokens);
-
-  device::Stream& stream_;
+  TacticSource& source_;
   TimingCache& cache_;
-  std::string fingerprint_;
-  device::Buffer x_;
-  device::Buffer y_;
-  device::Buffer workspace_;
   int64_t measured_ = 0;
   int64_t from_cache_ = 0;
 };
 
 // Default tactics of every bucket, without times.
-BucketTimes default_tactics(const kernels::PackedType& packed, device::CpuIsa isa);
+BucketTimes default_tactics(const TacticSource& source, const kernels::PackedType& packed);
 
 }  // namespace zonda::engine

@@ -5,10 +5,9 @@
 #include <cstdint>
 
 #include "device/buffer.h"
-#include "engine/plan.h"
-#include "kernels/rope/rope.h"
+#include "engine/kv_layer.h"
 
-namespace zonda::engine {
+namespace zonda::engine::cpu {
 
 class KvStorage {
  public:
@@ -18,7 +17,7 @@ class KvStorage {
   int32_t num_blocks() const { return num_blocks_; }
   int64_t bytes() const { return static_cast<int64_t>(memory_.size()); }
   // What the kernels of one layer see.
-  kernels::PagedKv layer(int32_t index);
+  kernels::PagedKv layer(int32_t index) { return kv_layer(layout_, memory_.data(), index); }
   void copy_block(int32_t source, int32_t destination);
 
  private:
@@ -29,4 +28,4 @@ class KvStorage {
   device::Buffer memory_;  // [num_blocks, num_layers, 2, num_kv_heads, tokens_per_block, head_size]
 };
 
-}  // namespace zonda::engine
+}  // namespace zonda::engine::cpu
