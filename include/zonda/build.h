@@ -20,12 +20,16 @@ struct BuildOptions {
   int64_t max_input_len = 0;    // tokens of a prompt; 0: max_seq_len - 1
   int64_t max_seq_len =
       0;  // prompt + output; 0: the model's max_position_embeddings (scaled as its rope says)
-  int64_t max_num_tokens = 2048;        // tokens a step; longer prompts are computed in chunks
-  int32_t max_beam_width = 1;           // only 1 is supported
-  int32_t tokens_per_block = 32;        // power of two, 8 to 128
-  std::string kv_cache_dtype = "auto";  // auto (float32 models: float32; others: the checkpoint's
-                                        // 16-bit dtype), float32, float16, bfloat16
-  int32_t threads = 0;                  // 0: all processors this process may use
+  int64_t max_num_tokens = 2048;  // tokens a step; longer prompts are computed in chunks
+  int32_t max_beam_width = 1;     // only 1 is supported
+  int32_t tokens_per_block = 32;  // power of two, 8 to 128
+  std::string device = "auto";    // auto (cuda where this build and machine have it), cpu, cuda
+  std::string kv_cache_dtype = "auto";  // auto (the checkpoint's dtype; on cuda bfloat16 for
+                                        // float32 models), float32 (cpu), float16, bfloat16
+  // >= 0: weights are not read but drawn by the device at load, a function of this seed;
+  // checkpoint_dir then needs a config.json only, a checkpoint's or Hugging Face's. CUDA only.
+  int64_t random_weights = -1;
+  int32_t threads = 0;  // 0: all processors this process may use
   bool time_tactics =
       true;  // false: default tactics, no measurements (plan.txt then has no measured times)
   std::string input_timing_cache;   // file to read; empty: none
@@ -53,6 +57,10 @@ struct BuildReport {
   double timing_seconds = 0.0;
   double total_seconds = 0.0;
 };
+
+// The device that an engine would be built for now, by BuildOptions::device: "cpu; AMD EPYC; avx2",
+// "cuda; NVIDIA H200; sm_90". kUnsupported if this build or machine has none.
+Result<std::string> build_device(const std::string& device);
 
 // Names of all passes in order.
 std::vector<std::string> build_pass_names();

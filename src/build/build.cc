@@ -12,11 +12,9 @@
 #include "build/pass.h"
 #include "build/plan_text.h"
 #include "build/resolve.h"
-#include "build/weights.h"
-#include "checkpoint/checkpoint.h"
-#include "device/stream.h"
+#include "build/weight_source.h"
+#include "engine/backend.h"
 #include "engine/engine_file.h"
-#include "engine/fingerprint.h"
 #include "engine/load.h"
 #include "engine/tactics.h"
 #include "graph/verify.h"
@@ -61,9 +59,9 @@ Result<void> verified(const graph::Graph& graph, std::string_view stage) {
   return {};
 }
 
-Result<void> run_passes(graph::Graph& graph, const checkpoint::Checkpoint& checkpoint,
+Result<void> run_passes(graph::Graph& graph, const WeightSource& weights,
                         const BuildOptions& options, BuildReport& report) {
-  const PassContext context{checkpoint};
+  const PassContext context{weights};
   for (const Pass& pass : passes()) {
     PassReport& entry = report.passes.emplace_back();
     entry.name = pass.name;
@@ -86,20 +84,10 @@ Result<void> run_passes(graph::Graph& graph, const checkpoint::Checkpoint& check
   return {};
 }
 
-void set_tactics(engine::EnginePlan& plan, const engine::SampledLinears& linears,
-                 const std::vector<engine::BucketTimes>& times) {
-  for (size_t i = 0; i < plan.calls.size(); ++i) {
-    if (auto* linear = std::get_if<engine::LinearCall>(&plan.calls[i].call)) {
-      const engine::BucketTimes& chosen = times[static_cast<size_t>(linears.sample_of_call[i])];
-      std::transform(chosen.begin(), chosen.end(), linear->tactics.begin(),
-                     [](const engine::TacticTime& time) { return time.tactic; });
-    }
-  }
-}
-
 // Times tactics on the weights just written, or takes the defaults.
 Result<void> choose_tactics(const BuildOptions& options, const engine::EngineFileWriter& writer,
-                            device::Stream& stream, engine::EnginePlan& plan, BuildReport& report) {
+                            engine::OpenDevice& device, engine::EnginePlan& plan,
+                            BuildReport& report) {
   const Clock::time_point start = Clock::now();
   Result<MappedFile> mapped = writer.map();
   if (!mapped.ok()) {
@@ -116,10 +104,10 @@ Result<void> choose_tactics(const BuildOptions& options, const engine::EngineFil
     }
     cache = std::move(*loaded);
   }
-  engine::TacticTimer timer(stream, cache);
+  engine::TacticTimer timer(device, cache);
   for (const engine::LinearSample& sample : linears.samples) {
     if (!options.time_tactics) {
-      times.push_back(engine::default_tactics(sample.packed, stream.isa()));
+      times.push_back(engine::default_tactics(device, sample.packed));
       continue;
     }
     Result<engine::BucketTimes> chosen = timer.choose(sample, plan.limits.max_num_tokens);
@@ -128,7 +116,7 @@ Result<void> choose_tactics(const BuildOptions& options, const engine::EngineFil
     }
     times.push_back(std::move(*chosen));
   }
-  set_tactics(plan, linears, times);
+  engine::set_tactics(plan, linears, times);
   report.timed_tactics = timer.measured();
   report.cached_tactics = timer.from_cache();
   report.timing_seconds = seconds_since(start);
@@ -149,6 +137,9 @@ OrderedJson engine_config_json(const engine::EnginePlan& plan, const BuildOption
   build_config["kv_cache_type"] = "PAGED";
   build_config["kv_cache_dtype"] = dtype_name(plan.kv.dtype);
   build_config["device"] = plan.device_fingerprint;
+  if (plan.random_seed >= 0) {
+    build_config["random_weights"] = plan.random_seed;
+  }
   build_config["disabled_passes"] = options.disabled_passes;
   build_config["plugin_config"] = {{"paged_kv_cache", true},
                                    {"remove_input_padding", true},
@@ -195,10 +186,10 @@ Result<void> check_output(const BuildOptions& options) {
 }
 
 // Everything of a plan but weight offsets and tactics.
-Result<engine::EnginePlan> make_plan(const BuildOptions& options,
-                                     const checkpoint::Checkpoint& checkpoint,
-                                     BuildReport& report) {
-  const Result<models::ModelConfig> config = models::parse_checkpoint_config(checkpoint.config());
+Result<engine::EnginePlan> make_plan(const BuildOptions& options, const WeightSource& weights,
+                                     const engine::Backend& backend, BuildReport& report) {
+  const Result<models::ModelConfig> config =
+      models::parse_checkpoint_config(Json(weights.config()));
   if (!config.ok()) {
     return config.error();
   }
@@ -213,44 +204,48 @@ Result<engine::EnginePlan> make_plan(const BuildOptions& options,
     return limits.error();
   }
   plan.limits = *limits;
-  const Result<engine::KvLayout> kv = resolve_kv_layout(options, *config);
+  const Result<engine::KvLayout> kv = resolve_kv_layout(options, *config, backend);
   if (!kv.ok()) {
     return kv.error();
   }
   plan.kv = *kv;
+  plan.device = backend.kind();
+  plan.activation = backend.activation_dtype(config->dtype);
   plan.rotary = resolve_rotary(*config);
-  plan.pretrained_config = checkpoint.config();
+  plan.pretrained_config = Json(weights.config());
   std::error_code code;
   plan.checkpoint_dir = fs::absolute(options.checkpoint_dir, code).string();
   graph::Graph graph = (*architecture)->build_graph(*config);
   if (const Result<void> checked = verified(graph, "construction"); !checked.ok()) {
     return checked.error();
   }
-  if (const Result<void> ran = run_passes(graph, checkpoint, options, report); !ran.ok()) {
+  if (const Result<void> ran = run_passes(graph, weights, options, report); !ran.ok()) {
     return ran.error();
   }
-  if (const Result<void> lowered = lower(graph, checkpoint, plan); !lowered.ok()) {
+  if (const Result<void> lowered = lower(graph, weights, backend, config->dtype, plan);
+      !lowered.ok()) {
     return lowered.error();
   }
   return plan;
 }
 
 // Packs, times and writes the engine file into `folder`.
-Result<void> write_engine(const BuildOptions& options, const checkpoint::Checkpoint& checkpoint,
-                          device::Stream& stream, const std::string& folder,
-                          engine::EnginePlan& plan, BuildReport& report) {
+Result<void> write_engine(const BuildOptions& options, const WeightSource& weights,
+                          const engine::Backend& backend, engine::OpenDevice& device,
+                          const std::string& folder, engine::EnginePlan& plan,
+                          BuildReport& report) {
   Result<engine::EngineFileWriter> writer =
       engine::EngineFileWriter::create(folder + "/rank0.engine");
   if (!writer.ok()) {
     return writer.error();
   }
   const Clock::time_point start = Clock::now();
-  if (Result<void> written = write_weights(checkpoint, plan, *writer); !written.ok()) {
+  if (Result<void> written = weights.write(plan, backend, *writer); !written.ok()) {
     return written;
   }
   report.pack_seconds = seconds_since(start);
-  plan.device_fingerprint = engine::device_fingerprint(stream);
-  if (Result<void> chosen = choose_tactics(options, *writer, stream, plan, report); !chosen.ok()) {
+  plan.device_fingerprint = device.facts().fingerprint;
+  if (Result<void> chosen = choose_tactics(options, *writer, device, plan, report); !chosen.ok()) {
     return chosen;
   }
   const Result<int64_t> bytes = writer->finish(plan);
@@ -261,28 +256,22 @@ Result<void> write_engine(const BuildOptions& options, const checkpoint::Checkpo
   return {};
 }
 
-Result<void> write_texts(const BuildOptions& options, const engine::EnginePlan& plan,
-                         const device::Stream& stream, const std::string& folder,
-                         BuildReport& report) {
-  const Result<OrderedJson> pretrained =
-      parse_ordered_json_file(options.checkpoint_dir + "/config.json");
-  if (!pretrained.ok()) {
-    return pretrained.error();
-  }
-  const OrderedJson config = engine_config_json(plan, options, *pretrained);
+Result<void> write_texts(const BuildOptions& options, const OrderedJson& pretrained,
+                         const engine::EnginePlan& plan, const engine::DeviceFacts& device,
+                         const std::string& folder, BuildReport& report) {
+  const OrderedJson config = engine_config_json(plan, options, pretrained);
   if (Result<void> written = write_file(folder + "/config.json", dump_json(config, 2) + "\n");
       !written.ok()) {
     return written;
   }
   if (options.time_tactics) {
-    const Result<PlanMeasurement> measured =
-        measure_plan(folder, plan.kv, stream.pool().size(), stream.isa());
+    const Result<PlanMeasurement> measured = measure_plan(folder, plan.kv, device.threads);
     if (!measured.ok()) {
       return measured.error();
     }
-    report.plan_text = plan_text(plan, &*measured, stream.isa());
+    report.plan_text = plan_text(plan, &*measured, device.cost);
   } else {
-    report.plan_text = plan_text(plan, nullptr, stream.isa());
+    report.plan_text = plan_text(plan, nullptr, device.cost);
   }
   if (Result<void> written = write_file(folder + "/plan.txt", report.plan_text); !written.ok()) {
     return written;
@@ -301,6 +290,11 @@ std::vector<std::string> build_pass_names() {
   return names;
 }
 
+Result<std::string> build_device(const std::string& device) {
+  const Result<const engine::Backend*> backend = build::resolve_backend(device);
+  return backend.ok() ? (*backend)->fingerprint() : Result<std::string>(backend.error());
+}
+
 Result<BuildReport> build_engine(const BuildOptions& options) {
   const auto start = build::Clock::now();
   BuildReport report;
@@ -316,12 +310,29 @@ Result<BuildReport> build_engine(const BuildOptions& options) {
   if (const Result<void> checked = build::check_output(options); !checked.ok()) {
     return checked.error();
   }
-  const Result<checkpoint::Checkpoint> checkpoint =
-      checkpoint::Checkpoint::open(options.checkpoint_dir);
-  if (!checkpoint.ok()) {
-    return checkpoint.error();
+  const Result<std::unique_ptr<build::WeightSource>> weights =
+      options.random_weights < 0
+          ? build::open_checkpoint(options.checkpoint_dir)
+          : build::draw_weights(options.checkpoint_dir, options.random_weights);
+  if (!weights.ok()) {
+    return weights.error();
   }
-  Result<engine::EnginePlan> plan = build::make_plan(options, *checkpoint, report);
+  const Result<const engine::Backend*> backend = build::resolve_backend(options.device);
+  if (!backend.ok()) {
+    return backend.error();
+  }
+  if (options.random_weights >= 0 && (*backend)->kind() != device::DeviceKind::kCuda) {
+    return unsupported(
+        "[build] --random_weights {}: weights are drawn by CUDA devices only; give --device cuda.",
+        options.random_weights);
+  }
+  engine::EngineOptions device_options;
+  device_options.threads = options.threads;
+  Result<std::unique_ptr<engine::OpenDevice>> device = (*backend)->open(device_options);
+  if (!device.ok()) {
+    return device.error();
+  }
+  Result<engine::EnginePlan> plan = build::make_plan(options, **weights, **backend, report);
   if (!plan.ok()) {
     return plan.error();
   }
@@ -329,19 +340,17 @@ Result<BuildReport> build_engine(const BuildOptions& options) {
   if (!folder.ok()) {
     return folder.error();
   }
-  {
-    device::ThreadPool pool(options.threads > 0 ? options.threads : device::available_cpus());
-    device::Stream stream(pool);
-    if (const Result<void> written =
-            build::write_engine(options, *checkpoint, stream, folder->path(), *plan, report);
-        !written.ok()) {
-      return written.error();
-    }
-    if (const Result<void> written =
-            build::write_texts(options, *plan, stream, folder->path(), report);
-        !written.ok()) {
-      return written.error();
-    }
+  if (const Result<void> written = build::write_engine(options, **weights, **backend, **device,
+                                                       folder->path(), *plan, report);
+      !written.ok()) {
+    return written.error();
+  }
+  const engine::DeviceFacts facts = (*device)->facts();
+  device->reset();  // its threads and memory, before the finished engine takes its own
+  if (const Result<void> written =
+          build::write_texts(options, (*weights)->config(), *plan, facts, folder->path(), report);
+      !written.ok()) {
+    return written.error();
   }
   if (const Result<void> committed = folder->commit(); !committed.ok()) {
     return committed.error();

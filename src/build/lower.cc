@@ -14,9 +14,14 @@ using kernels::Epilogue;
 
 class Lowering {
  public:
-  Lowering(const graph::Graph& graph, const checkpoint::Checkpoint& checkpoint,
-           engine::EnginePlan& plan)
-      : graph_(graph), checkpoint_(checkpoint), plan_(plan), memory_(plan_memory(graph)) {}
+  Lowering(const graph::Graph& graph, const WeightSource& weights, const engine::Backend& backend,
+           DType model, engine::EnginePlan& plan)
+      : graph_(graph),
+        weights_(weights),
+        backend_(backend),
+        model_(model),
+        plan_(plan),
+        memory_(plan_memory(graph)) {}
 
   Result<void> run() {
     plan_.slots = memory_.slots;
@@ -49,22 +54,22 @@ class Lowering {
     std::vector<std::string> sources;
     WeightType type;
     for (const graph::LinearPart& part : parts) {
-      const Result<WeightView> view = checkpoint_.weight(part.weight);
-      if (!view.ok()) {
-        return view.error();
+      const Result<WeightType> stored = weights_.type(part.weight);
+      if (!stored.ok()) {
+        return stored.error();
       }
-      if (view->type.rows != part.rows) {
+      if (stored->rows != part.rows) {
         return corrupt("[build] {} of {} has {} rows; the model's configuration needs {}.",
-                       part.weight, checkpoint_.folder(), view->type.rows, part.rows);
+                       part.weight, weights_.folder(), stored->rows, part.rows);
       }
-      WeightType same = view->type;
+      WeightType same = *stored;
       same.rows = type.rows;
       if (!sources.empty() && !(same == type)) {
         return unsupported("[build] {} and {} are merged but stored differently.", sources[0],
                            part.weight);
       }
-      const int64_t rows = type.rows + view->type.rows;
-      type = view->type;
+      const int64_t rows = type.rows + stored->rows;
+      type = *stored;
       type.rows = rows;
       sources.push_back(part.weight);
     }
@@ -73,23 +78,23 @@ class Lowering {
         return static_cast<int32_t>(i);
       }
     }
-    const kernels::PackedType packed{type, order};
-    plan_.matrices.push_back({std::move(sources), packed, 0, kernels::packed_bytes(packed)});
+    const kernels::PackedType packed{backend_.stored_type(type, model_), order};
+    plan_.matrices.push_back({std::move(sources), packed, 0, backend_.packed_bytes(packed)});
     return static_cast<int32_t>(plan_.matrices.size()) - 1;
   }
 
   Result<int32_t> vector(std::vector<std::string> sources, int64_t expected) {
     int64_t size = 0;
     for (const std::string& source : sources) {
-      const auto values = checkpoint_.vector(source);
-      if (!values.ok()) {
-        return values.error();
+      const Result<int64_t> own = weights_.vector_size(source);
+      if (!own.ok()) {
+        return own.error();
       }
-      size += static_cast<int64_t>(values->size());
+      size += *own;
     }
     if (size != expected) {
       return corrupt("[build] {} of {} has {} elements; the model's configuration needs {}.",
-                     sources[0], checkpoint_.folder(), size, expected);
+                     sources[0], weights_.folder(), size, expected);
     }
     plan_.vectors.push_back({std::move(sources), size, 0});
     return static_cast<int32_t>(plan_.vectors.size()) - 1;
@@ -190,16 +195,18 @@ class Lowering {
   }
 
   const graph::Graph& graph_;
-  const checkpoint::Checkpoint& checkpoint_;
+  const WeightSource& weights_;
+  const engine::Backend& backend_;
+  DType model_;
   engine::EnginePlan& plan_;
   MemoryPlan memory_;
 };
 
 }  // namespace
 
-Result<void> lower(const graph::Graph& graph, const checkpoint::Checkpoint& checkpoint,
-                   engine::EnginePlan& plan) {
-  return Lowering(graph, checkpoint, plan).run();
+Result<void> lower(const graph::Graph& graph, const WeightSource& weights,
+                   const engine::Backend& backend, DType model, engine::EnginePlan& plan) {
+  return Lowering(graph, weights, backend, model, plan).run();
 }
 
 }  // namespace zonda::build

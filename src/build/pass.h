@@ -5,13 +5,13 @@
 #include <span>
 #include <string_view>
 
-#include "checkpoint/checkpoint.h"
+#include "build/weight_source.h"
 #include "graph/graph.h"
 
 namespace zonda::build {
 
 struct PassContext {
-  const checkpoint::Checkpoint& checkpoint;
+  const WeightSource& weights;
 };
 
 struct Pass {

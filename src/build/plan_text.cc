@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "device/thread_pool.h"
 
 namespace zonda::build {
 namespace {
@@ -60,7 +59,7 @@ std::string header(const engine::EnginePlan& plan) {
 // One step as a table; `seconds` by call or null.
 std::string step_table(const engine::EnginePlan& plan, const engine::StepShape& shape,
                        const std::vector<double>* seconds, const kernels::MachineLimits* limits,
-                       device::CpuIsa isa) {
+                       const engine::CostRules& rules) {
   std::string text =
       fmt::format("{:<34} {:<12} {:>12} {:>14} {:>10} {:>10} {:>6}  {}\n", "call", "kernel",
                   "bytes", "operations", "floor us", "time us", "of it", "tactics");
@@ -68,7 +67,7 @@ std::string step_table(const engine::EnginePlan& plan, const engine::StepShape& 
   double time_sum = 0.0;
   for (size_t i = 0; i < plan.calls.size(); ++i) {
     const engine::Call& call = plan.calls[i].call;
-    const engine::CallCost cost = engine::call_cost(plan, call, shape, isa);
+    const engine::CallCost cost = engine::call_cost(plan, call, shape, rules);
     std::string figures = fmt::format("{:>10} {:>10} {:>6}", "-", "-", "-");
     if (seconds != nullptr) {
       const double floor = engine::floor_seconds(cost, *limits);
@@ -93,26 +92,21 @@ std::string step_table(const engine::EnginePlan& plan, const engine::StepShape& 
 }  // namespace
 
 Result<PlanMeasurement> measure_plan(const std::string& folder, const engine::KvLayout& kv,
-                                     int32_t threads, device::CpuIsa isa) {
+                                     int32_t threads) {
   PlanMeasurement out;
-  {
-    device::ThreadPool pool(threads);
-    device::Stream stream(pool, isa);
-    Result<kernels::MachineLimits> limits = kernels::measure_limits(stream);
-    if (!limits.ok()) {
-      return limits.error();
-    }
-    out.limits = *limits;
-  }
   engine::EngineOptions options;
   options.threads = threads;
-  options.max_isa = isa;
   options.verify_checksums = false;  // written a moment ago
   options.kv_cache_bytes = kv.block_bytes() * (kPrefillTokens / kv.tokens_per_block + 2);
   Result<std::unique_ptr<engine::Engine>> engine = engine::Engine::load(folder, options);
   if (!engine.ok()) {
     return engine.error();
   }
+  Result<kernels::MachineLimits> limits = (*engine)->measure_limits();
+  if (!limits.ok()) {
+    return limits.error();
+  }
+  out.limits = *limits;
   const engine::EnginePlan& plan = (*engine)->plan();
   const int64_t available = std::min<int64_t>(
       {plan.limits.max_seq_len, plan.limits.max_num_tokens + 1,
@@ -148,11 +142,11 @@ Result<PlanMeasurement> measure_plan(const std::string& folder, const engine::Kv
 }
 
 std::string plan_text(const engine::EnginePlan& plan, const PlanMeasurement* measurement,
-                      device::CpuIsa isa) {
+                      const engine::CostRules& rules) {
   std::string text = header(plan);
   if (measurement == nullptr) {
     return text + "\nnot measured (tactics by default)\n\ndecode, 1 token\n" +
-           step_table(plan, {1, 1, 1, kDecodeContext}, nullptr, nullptr, isa);
+           step_table(plan, {1, 1, 1, kDecodeContext}, nullptr, nullptr, rules);
   }
   const kernels::MachineLimits& limits = measurement->limits;
   text += fmt::format(
@@ -162,9 +156,9 @@ std::string plan_text(const engine::EnginePlan& plan, const PlanMeasurement* mea
       limits.read_bytes_per_s * 1e-9, limits.streams, limits.fp32_flops * 1e-9,
       limits.int8_ops * 1e-9, limits.bf16_flops * 1e-9, limits.threads);
   text += fmt::format("\ndecode, 1 token at context {}\n", measurement->decode.context);
-  text += step_table(plan, measurement->decode, &measurement->decode_seconds, &limits, isa);
+  text += step_table(plan, measurement->decode, &measurement->decode_seconds, &limits, rules);
   text += fmt::format("\nprefill, {} tokens\n", measurement->prefill.tokens);
-  text += step_table(plan, measurement->prefill, &measurement->prefill_seconds, &limits, isa);
+  text += step_table(plan, measurement->prefill, &measurement->prefill_seconds, &limits, rules);
   return text;
 }
 

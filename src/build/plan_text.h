@@ -22,10 +22,10 @@ struct PlanMeasurement {
 
 // Runs both steps on the engine file in `folder`, after a warm-up.
 Result<PlanMeasurement> measure_plan(const std::string& folder, const engine::KvLayout& kv,
-                                     int32_t threads, device::CpuIsa isa);
+                                     int32_t threads);
 
 // `measurement` may be null: then only tactics, bytes and operations are listed.
 std::string plan_text(const engine::EnginePlan& plan, const PlanMeasurement* measurement,
-                      device::CpuIsa isa);
+                      const engine::CostRules& rules);
 
 }  // namespace zonda::build

@@ -58,18 +58,34 @@ Result<engine::BuildLimits> resolve_limits(const BuildOptions& options,
   return limits;
 }
 
+Result<const engine::Backend*> resolve_backend(const std::string& device) {
+  if (device == "auto") {
+    const engine::Backend* cuda = engine::find_backend(device::DeviceKind::kCuda);
+    return cuda != nullptr && cuda->present() ? cuda
+                                              : engine::find_backend(device::DeviceKind::kCpu);
+  }
+  const Result<device::DeviceKind> kind = device::parse_device_kind(device);
+  if (!kind.ok()) {
+    return invalid_argument("[build] --device is \"{}\", expected auto, cpu or cuda.", device);
+  }
+  return engine::require_backend(*kind);
+}
+
 Result<engine::KvLayout> resolve_kv_layout(const BuildOptions& options,
-                                           const models::ModelConfig& config) {
+                                           const models::ModelConfig& config,
+                                           const engine::Backend& backend) {
   engine::KvLayout kv;
-  kv.dtype = config.dtype;
+  kv.dtype = backend.kv_dtype(config.dtype);
   if (options.kv_cache_dtype != "auto") {
     const Result<DType> dtype = parse_dtype(options.kv_cache_dtype);
-    const bool supported = dtype.ok() && (*dtype == DType::kFloat32 || *dtype == DType::kFloat16 ||
-                                          *dtype == DType::kBFloat16);
-    if (!supported) {
-      return invalid_argument(
-          "[build] --kv_cache_dtype is \"{}\", expected auto, float32, float16 or bfloat16.",
-          options.kv_cache_dtype);
+    if (!dtype.ok() || !backend.supports_kv_dtype(*dtype)) {
+      std::string names = "auto";
+      for (const DType known :
+           {DType::kFloat32, DType::kFloat16, DType::kBFloat16, DType::kFloat8E4M3}) {
+        names += backend.supports_kv_dtype(known) ? fmt::format(", {}", dtype_name(known)) : "";
+      }
+      return invalid_argument("[build] --kv_cache_dtype is \"{}\", expected one of {}.",
+                              options.kv_cache_dtype, names);
     }
     kv.dtype = *dtype;
   }

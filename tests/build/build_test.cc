@@ -65,7 +65,7 @@ std::vector<float> logits_of(Engine& engine, const std::vector<int32_t>& tokens,
          {&sequence, 1},
          rows});
     EXPECT_TRUE(logits.ok()) << (logits.ok() ? "" : logits.error().message);
-    all.insert(all.end(), logits->begin(), logits->end());
+    all.insert(all.end(), logits->logits.begin(), logits->logits.end());
   }
   return all;
 }
@@ -162,7 +162,7 @@ TEST_F(Build, LogitsDoNotDependOnTheRestOfTheBatch) {
   std::iota(rows.begin(), rows.end(), 5);
   const auto logits = engine->run({packed, sequences, rows});
   ASSERT_TRUE(logits.ok());
-  EXPECT_TRUE(std::equal(logits->begin(), logits->end(), alone.begin(), alone.end()));
+  EXPECT_TRUE(std::equal(logits->logits.begin(), logits->logits.end(), alone.begin(), alone.end()));
 }
 
 TEST_F(Build, CopiedBlocksServeAForkedSequence) {
@@ -176,7 +176,8 @@ TEST_F(Build, CopiedBlocksServeAForkedSequence) {
   const std::vector<int32_t> rows = {0};
   const auto logits = engine->run({std::span(tokens).last(1), {&sequence, 1}, rows});
   ASSERT_TRUE(logits.ok());
-  EXPECT_TRUE(std::equal(logits->begin(), logits->end(), expected.end() - 103, expected.end()));
+  EXPECT_TRUE(std::equal(logits->logits.begin(), logits->logits.end(), expected.end() - 103,
+                         expected.end()));
 }
 
 TEST_F(Build, StepsOutOfRangeAreRefusedWithTheLimit) {
@@ -273,7 +274,7 @@ TEST_F(Build, ADifferentPromptLengthChangesDynamicFrequenciesOnlyBeyondTheOrigin
     const SequenceInput sequence{8, 0, blocks.data(), prompt_length};
     const std::vector<int32_t> rows = {7};
     const auto logits = engine->run({tokens, {&sequence, 1}, rows});
-    return std::vector<float>(logits->begin(), logits->end());
+    return std::vector<float>(logits->logits.begin(), logits->logits.end());
   };
   EXPECT_EQ(run_as(8), run_as(32));
   EXPECT_NE(run_as(8), run_as(33));

@@ -15,16 +15,15 @@ bool is_plain(const LinearOp& op) {
 }
 
 // Two matrices share panels only if they are stored alike, and whole panels of each interleave.
-bool can_interleave(const LinearOp& a, const LinearOp& b,
-                    const checkpoint::Checkpoint& checkpoint) {
+bool can_interleave(const LinearOp& a, const LinearOp& b, const WeightSource& weights) {
   if (!is_plain(a) || !is_plain(b) || a.cols != b.cols || a.parts[0].rows != b.parts[0].rows ||
       a.parts[0].rows % kernels::kPanelRows != 0 ||
       a.parts[0].bias.empty() != b.parts[0].bias.empty()) {
     return false;
   }
-  const Result<WeightView> first = checkpoint.weight(a.parts[0].weight);
-  const Result<WeightView> second = checkpoint.weight(b.parts[0].weight);
-  return first.ok() && second.ok() && first->type == second->type;
+  const Result<WeightType> first = weights.type(a.parts[0].weight);
+  const Result<WeightType> second = weights.type(b.parts[0].weight);
+  return first.ok() && second.ok() && *first == *second;
 }
 
 }  // namespace
@@ -39,7 +38,7 @@ int64_t merge_gated_linears(graph::Graph& graph, const PassContext& context) {
     const Node* a = sole_producer<LinearOp>(graph, node.inputs[0]);
     const Node* b = sole_producer<LinearOp>(graph, node.inputs[1]);
     if (a == nullptr || b == nullptr || a->inputs != b->inputs ||
-        !can_interleave(std::get<LinearOp>(a->op), std::get<LinearOp>(b->op), context.checkpoint)) {
+        !can_interleave(std::get<LinearOp>(a->op), std::get<LinearOp>(b->op), context.weights)) {
       continue;
     }
     LinearOp merged = std::get<LinearOp>(a->op);
