@@ -105,7 +105,8 @@ struct ExecutorConfig {
   double kv_cache_free_memory_fraction = 0;  // of memory free after load; 0: the default, 0.9
   int32_t max_queue_size = 4096;  // requests that wait to start; one of n sequences counts n times
   int32_t stats_max_iterations = 1000;
-  int32_t num_threads = 0;  // of the engine; 0: all processors this process may use
+  int32_t num_threads = 0;     // of the engine; 0: all processors this process may use
+  bool deterministic = false;  // CUDA kernels whose results do not depend on the batch
   SamplingLimits sampling_limits = {};
 };
 

@@ -71,14 +71,26 @@ Result<int32_t> ActiveRequest::take_sample(int32_t sequence, std::span<const flo
   if (request_.return_generation_logits) {
     to.generation_logits.insert(to.generation_logits.end(), logits.begin(), logits.end());
   }
-  to.sampler.accept(*token);
+  take_token(sequence, *token, now_ms);
+  return token;
+}
+
+bool ActiveRequest::takes_largest() const {
+  return sequences_.front().sampler.takes_largest() && !request_.sampling.logprobs.has_value() &&
+         !request_.sampling.prompt_logprobs.has_value() && !request_.return_context_logits &&
+         !request_.return_generation_logits;
+}
+
+void ActiveRequest::take_token(int32_t sequence, int32_t token, double now_ms) {
+  Sequence& to = at(sequence);
+  CHECK(to.reason == FinishReason::kNotFinished);
+  to.sampler.accept(token);
   timings_.last_token_ms = now_ms - arrival_ms_;
   if (timings_.first_token_ms < 0) {
     timings_.first_token_ms = timings_.last_token_ms;
   }
   finish(sequence,
          finish_reason(request_.sampling, request_.end_ids, max_new_tokens_, to.sampler.output()));
-  return token;
 }
 
 void ActiveRequest::finish(int32_t sequence, FinishReason reason) {

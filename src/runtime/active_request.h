@@ -36,6 +36,10 @@ class ActiveRequest {
   // Samples the next token of a sequence and decides whether it ends.
   Result<int32_t> take_sample(int32_t sequence, std::span<const float> logits, double now_ms,
                               SamplerScratch& scratch);
+  // Whether the sequences need nothing of a step's logits but the first of the largest ones.
+  bool takes_largest() const;
+  // Takes the next token of a sequence as chosen, and decides whether it ends.
+  void take_token(int32_t sequence, int32_t token, double now_ms);
   // Ends a sequence; nothing happens if it has ended.
   void finish(int32_t sequence, FinishReason reason);
   bool is_finished(int32_t sequence) const {

@@ -23,8 +23,8 @@ class EngineRunner final : public ModelRunner {
     limits_.tokens_per_block = plan.kv.tokens_per_block;
     limits_.num_kv_blocks = engine_->num_kv_blocks();
     limits_.kv_block_bytes = plan.kv.block_bytes();
-    limits_.threads = engine_->threads();
-    limits_.instruction_set = device::cpu_isa_name(engine_->isa());
+    limits_.threads = engine_->device().threads;
+    limits_.instruction_set = engine_->device().kernels;
   }
 
   const RunnerLimits& limits() const override { return limits_; }
@@ -39,7 +39,7 @@ class EngineRunner final : public ModelRunner {
 
   void copy_block(int32_t from, int32_t to) override { engine_->copy_block(from, to); }
 
-  Result<std::span<const float>> run(const engine::BatchInputs& inputs) override {
+  Result<engine::StepOutputs> run(const engine::BatchInputs& inputs) override {
     return engine_->run(inputs);
   }
 
@@ -59,6 +59,7 @@ Result<std::unique_ptr<ModelRunner>> load_runner(const std::string& engine_path,
     options.kv_cache_free_fraction = config.kv_cache_free_memory_fraction;
   }
   options.max_num_tokens = config.max_num_tokens;
+  options.deterministic = config.deterministic;
   auto engine = engine::Engine::load(engine_path, options);
   if (!engine) {
     return engine.error();

@@ -36,8 +36,8 @@ class ModelRunner {
   // frequencies that depend on the length), so they share no cache block.
   virtual uint64_t cache_key(int32_t prompt_length) const = 0;
   virtual void copy_block(int32_t from, int32_t to) = 0;
-  // Logits float32 [logits_rows, vocab_size], valid until the next call.
-  virtual Result<std::span<const float>> run(const engine::BatchInputs& inputs) = 0;
+  // As Engine::run.
+  virtual Result<engine::StepOutputs> run(const engine::BatchInputs& inputs) = 0;
 };
 
 // An engine as a runner. The KV options and num_threads of `config` are obeyed; the KV budget

@@ -49,6 +49,8 @@ Sampler::Sampler(const SamplingParams& params, std::span<const int32_t> end_ids,
   stream_ = params.seed.value_or(0) + static_cast<uint64_t>(sequence_index) * 0x9e3779b97f4a7c15u;
   counts_tokens_ = params.repetition_penalty != 1.0f || params.presence_penalty != 0.0f ||
                    params.frequency_penalty != 0.0f;
+  unchanged_ = !counts_tokens_ && params.logit_bias.empty() && params.bad_words.empty() &&
+               params.no_repeat_ngram_size == 0 && params.min_tokens == 0;
   for (const LogitBias& entry : params.logit_bias) {
     bias_.push_back({entry.token, entry.bias});
   }

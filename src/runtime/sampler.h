@@ -35,6 +35,9 @@ class Sampler {
   // The next token from the model's logits [vocab]. kInternal if they are not finite,
   // kInvalidArgument if the request's own rules leave no token.
   Result<int32_t> choose(std::span<const float> logits, SamplerScratch& scratch) const;
+  // Whether choose() takes the first of the largest logits as the model gives them, so that a
+  // device may choose in its place.
+  bool takes_largest() const { return greedy_ && unchanged_; }
   // Appends a token to the sequence.
   void accept(int32_t token);
 
@@ -54,6 +57,7 @@ class Sampler {
   std::vector<int32_t> tokens_;  // prompt and output
   uint64_t stream_ = 0;          // of random numbers
   bool greedy_ = true;
+  bool unchanged_ = true;  // nothing is ever added to, taken from or banned of the logits
   bool counts_tokens_ = false;
   std::vector<kernels::TokenBias> bias_;
   std::vector<kernels::TokenCount> counts_;

@@ -140,12 +140,12 @@ void StepLoop::step() {
     return;
   }
   scheduler::StepResult result{.step = plan.step, .sequences = {}, .tokens = {}};
-  const auto logits = run(plan);
+  const auto outputs = run(plan);
   for (size_t row = 0; row < plan.rows.size(); ++row) {
-    if (logits) {
-      take_row(plan, row, *logits, result);
+    if (outputs) {
+      take_row(plan, row, *outputs, result);
     } else {
-      fail(plan.rows[row].key.request, logits.error());
+      fail(plan.rows[row].key.request, outputs.error());
     }
   }
   open_step_ = 0;
@@ -167,22 +167,34 @@ void StepLoop::note_plan(const scheduler::StepPlan& plan) {
   }
 }
 
-Result<std::span<const float>> StepLoop::run(const scheduler::StepPlan& plan) {
+bool StepLoop::is_greedy(const scheduler::StepPlan& plan) const {
+  return std::all_of(plan.rows.begin(), plan.rows.end(), [&](const scheduler::PlanRow& row) {
+    const auto at = requests_.find(row.key.request);
+    return row.num_logits == 0 || (row.num_logits == 1 && row.num_samples > 0 &&
+                                   at != requests_.end() && at->second->takes_largest());
+  });
+}
+
+Result<engine::StepOutputs> StepLoop::run(const scheduler::StepPlan& plan) {
   for (const kvcache::BlockCopy& copy : plan.copies) {
     runner_.copy_block(copy.from, copy.to);
   }
   batch_.fill(plan, prompt_lengths_);
-  auto logits = runner_.run(batch_.inputs());
-  if (logits && logits->size() !=
-                    batch_.inputs().logits_rows.size() * static_cast<size_t>(limits_.vocab_size)) {
-    return internal_error("[executor] the engine returned {} logits for {} rows of {}.",
-                          logits->size(), batch_.inputs().logits_rows.size(), limits_.vocab_size);
+  engine::BatchInputs inputs = batch_.inputs();
+  inputs.greedy = is_greedy(plan);
+  auto outputs = runner_.run(inputs);
+  const size_t rows = inputs.logits_rows.size();
+  const size_t expected = inputs.greedy ? rows : rows * static_cast<size_t>(limits_.vocab_size);
+  if (outputs && (inputs.greedy ? outputs->tokens.size() : outputs->logits.size()) != expected) {
+    return internal_error("[executor] the engine returned {} values for {} rows, expected {}.",
+                          inputs.greedy ? outputs->tokens.size() : outputs->logits.size(), rows,
+                          expected);
   }
-  return logits;
+  return outputs;
 }
 
 void StepLoop::take_row(const scheduler::StepPlan& plan, size_t row_index,
-                        std::span<const float> logits, scheduler::StepResult& result) {
+                        const engine::StepOutputs& outputs, scheduler::StepResult& result) {
   const scheduler::PlanRow& row = plan.rows[row_index];
   const auto at = requests_.find(row.key.request);
   if (at == requests_.end()) {
@@ -190,9 +202,15 @@ void StepLoop::take_row(const scheduler::StepPlan& plan, size_t row_index,
   }
   ActiveRequest& request = *at->second;
   const auto vocab = static_cast<size_t>(limits_.vocab_size);
-  const auto own = logits.subspan(static_cast<size_t>(batch_.logits_begin(row_index)) * vocab,
-                                  static_cast<size_t>(row.num_logits) * vocab);
-  const auto taken = take_outputs(request, row, own, result);
+  const auto begin = static_cast<size_t>(batch_.logits_begin(row_index));
+  Result<void> taken;
+  if (outputs.tokens.empty()) {
+    taken = take_outputs(
+        request, row,
+        outputs.logits.subspan(begin * vocab, static_cast<size_t>(row.num_logits) * vocab), result);
+  } else if (row.num_samples > 0) {
+    taken = take_tokens(request, row, outputs.tokens[begin], result);
+  }
   if (!taken) {
     fail(request.id(), taken.error());
     return;
@@ -257,6 +275,24 @@ Result<void> StepLoop::take_samples(ActiveRequest& request, const scheduler::Pla
     }
     result.sequences.push_back({{request.id(), i}, 1, request.is_finished(i)});
     result.tokens.push_back(*token);
+  }
+  return {};
+}
+
+Result<void> StepLoop::take_tokens(ActiveRequest& request, const scheduler::PlanRow& row,
+                                   int32_t token, scheduler::StepResult& result) {
+  if (token < 0) {
+    return internal_error("[executor] the logits of request {} are not finite.", request.id());
+  }
+  const int32_t first = row.num_samples > 1 ? 0 : row.key.sequence;
+  const double now = clock_();
+  for (int32_t i = first; i < first + row.num_samples; ++i) {
+    if (request.is_finished(i)) {
+      continue;  // cancelled before its first token
+    }
+    request.take_token(i, token, now);
+    result.sequences.push_back({{request.id(), i}, 1, request.is_finished(i)});
+    result.tokens.push_back(token);
   }
   return {};
 }

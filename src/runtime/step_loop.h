@@ -62,11 +62,15 @@ class StepLoop {
   int32_t longest_output(const Request& request) const;
   void end_late_requests();
   void note_plan(const scheduler::StepPlan& plan);
-  Result<std::span<const float>> run(const scheduler::StepPlan& plan);
-  void take_row(const scheduler::StepPlan& plan, size_t row, std::span<const float> logits,
+  // Whether every row that wants logits needs only the first of the largest ones.
+  bool is_greedy(const scheduler::StepPlan& plan) const;
+  Result<engine::StepOutputs> run(const scheduler::StepPlan& plan);
+  void take_row(const scheduler::StepPlan& plan, size_t row, const engine::StepOutputs& outputs,
                 scheduler::StepResult& result);
   Result<void> take_outputs(ActiveRequest& request, const scheduler::PlanRow& row,
                             std::span<const float> logits, scheduler::StepResult& result);
+  Result<void> take_tokens(ActiveRequest& request, const scheduler::PlanRow& row, int32_t token,
+                           scheduler::StepResult& result);
   Result<void> take_prompt_rows(ActiveRequest& request, const scheduler::PlanRow& row,
                                 std::span<const float> logits);
   Result<void> take_samples(ActiveRequest& request, const scheduler::PlanRow& row,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "kernels/sampling/sample.h"
 #include "runtime/model_runner.h"
 
 namespace zonda::runtime {
@@ -64,7 +65,7 @@ class FakeRunner final : public ModelRunner {
     }
   }
 
-  Result<std::span<const float>> run(const engine::BatchInputs& inputs) override {
+  Result<engine::StepOutputs> run(const engine::BatchInputs& inputs) override {
     ++steps_;
     if (options_.before_step) {
       if (auto ready = options_.before_step(steps_); !ready) {
@@ -84,10 +85,25 @@ class FakeRunner final : public ModelRunner {
       }
       logits_.insert(logits_.end(), logits.begin(), logits.end());
     }
-    return std::span<const float>(logits_);
+    engine::StepOutputs outputs;
+    outputs.logits = logits_;
+    if (inputs.greedy) {
+      choose_largest(outputs);
+    }
+    return outputs;
   }
 
  private:
+  void choose_largest(engine::StepOutputs& outputs) {
+    const auto vocab = static_cast<size_t>(options_.limits.vocab_size);
+    greedy_.clear();
+    for (size_t begin = 0; begin < logits_.size(); begin += vocab) {
+      const auto token = kernels::greedy_token(outputs.logits.subspan(begin, vocab), scratch_);
+      greedy_.push_back(token ? *token : -1);
+    }
+    outputs = {.logits = {}, .tokens = greedy_};
+  }
+
   uint64_t& slot(int32_t index) { return slots_[static_cast<size_t>(index)]; }
 
   void run_sequence(const engine::SequenceInput& sequence, std::span<const int32_t> tokens,
@@ -107,6 +123,8 @@ class FakeRunner final : public ModelRunner {
   FakeOptions options_;
   std::vector<uint64_t> slots_;  // [blocks, tokens_per_block]
   std::vector<float> logits_;
+  std::vector<int32_t> greedy_;
+  kernels::SampleScratch scratch_;
   int steps_ = 0;
 };
 
