@@ -25,6 +25,7 @@ struct LlmOptions {
   std::string dtype = "auto";
   std::string qformat = "none";
   int32_t group_size = 128;
+  std::string device = "auto";  // of an engine made on the way; see BuildOptions
   // Limits, threads and memory; an engine made on the way is large enough for them.
   ExecutorConfig executor;
 };

@@ -38,13 +38,17 @@ BuildOptions build_options(const LlmOptions& options) {
   build.max_batch_size = std::max<int64_t>(build.max_batch_size, executor.max_batch_size);
   build.max_num_tokens = std::max<int64_t>(build.max_num_tokens, executor.max_num_tokens);
   build.threads = executor.num_threads;
+  build.device = options.device;
   return build;
 }
 
-std::string build_salt(const BuildOptions& build) {
-  return fmt::format("{} batch={} tokens={} device={};{}", kVersion, build.max_batch_size,
-                     build.max_num_tokens, device::cpu_model_name(),
-                     device::cpu_isa_name(device::detect_cpu_isa()));
+Result<std::string> build_salt(const BuildOptions& build) {
+  Result<std::string> device = build_device(build.device);
+  if (!device) {
+    return device;
+  }
+  return fmt::format("{} batch={} tokens={} device={}", kVersion, build.max_batch_size,
+                     build.max_num_tokens, *device);
 }
 
 Result<std::string> build_into_cache(const std::string& checkpoint, const LlmOptions& options) {
@@ -55,7 +59,11 @@ Result<std::string> build_into_cache(const std::string& checkpoint, const LlmOpt
   }
   BuildOptions build = build_options(options);
   build.checkpoint_dir = checkpoint;
-  Result<std::string> name = cache_entry_name(*source, "engine", build_salt(build));
+  const Result<std::string> salt = build_salt(build);
+  if (!salt) {
+    return salt.error();
+  }
+  Result<std::string> name = cache_entry_name(*source, "engine", *salt);
   if (!name) {
     return name.error();
   }

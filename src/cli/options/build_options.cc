@@ -84,9 +84,11 @@ constexpr Option kLimits[] = {
     {.name = "kv_cache_dtype",
      .type = kText,
      .value = "DTYPE",
-     .help = "Of the KV cache; auto: float32 for a float32 model, else the model's 16-bit dtype.",
+     .help =
+         "Of the KV cache; auto: the model's dtype, on CUDA bfloat16 for a float32 model. float32: "
+         "CPU only; fp8: CUDA only.",
      .default_text = "auto",
-     .choices = "auto float32 float16 bfloat16"},
+     .choices = "auto float32 float16 bfloat16 fp8"},
     {.name = "max_beam_width",
      .type = kInteger,
      .value = "1",
@@ -98,6 +100,19 @@ constexpr Option kLimits[] = {
 };
 
 constexpr Option kTuning[] = {
+    {.name = "device",
+     .type = kText,
+     .value = "KIND",
+     .help = "What the engine runs on; auto: a CUDA device where this build and machine have one, "
+             "else the CPU.",
+     .default_text = "auto",
+     .choices = "auto cpu cuda"},
+    {.name = "random_weights",
+     .type = kInteger,
+     .value = "SEED",
+     .help = "Weights are not read but drawn by the CUDA device at load: --checkpoint_dir needs a "
+             "config.json only. For measurements.",
+     .least = 0},
     {.name = "threads",
      .type = kInteger,
      .value = "N",

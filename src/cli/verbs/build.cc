@@ -81,6 +81,8 @@ Result<BuildOptions> read_options(const Arguments& arguments) {
   options.max_input_len = arguments.integer("max_input_len");
   options.max_num_tokens = arguments.integer("max_num_tokens");
   options.tokens_per_block = static_cast<int32_t>(arguments.integer("tokens_per_block"));
+  options.device = arguments.text("device");
+  options.random_weights = arguments.find_integer("random_weights").value_or(-1);
   options.kv_cache_dtype = arguments.text("kv_cache_dtype");
   options.threads = static_cast<int32_t>(arguments.integer("threads"));
   options.time_tactics = !arguments.flag("fast_build");
@@ -107,6 +109,10 @@ Result<std::string> find_checkpoint(const Arguments& arguments) {
       }
     }
     return arguments.text("checkpoint_dir");
+  }
+  if (arguments.has("random_weights")) {
+    return invalid_argument(
+        "[build] --random_weights needs --checkpoint_dir, a folder with a config.json.");
   }
   const std::string path =
       arguments.has("model_dir") ? arguments.text("model_dir") : arguments.positionals()[0];

@@ -176,7 +176,8 @@ std::vector<Row> make_rows(const engine::Engine& engine, const Step& step, const
       rows.push_back({name, engine::call_name(call.call), tactic});
     }
     Row& row = rows[found->second];
-    const engine::CallCost cost = engine::call_cost(plan, call.call, step.shape, engine.isa());
+    const engine::CallCost cost =
+        engine::call_cost(plan, call.call, step.shape, engine.device().cost);
     ++row.calls;
     row.seconds += measured.call_seconds[i];
     row.floor += engine::floor_seconds(cost, limits);
@@ -298,19 +299,13 @@ Result<Subject> load_subject(const Arguments& arguments) {
   return subject;
 }
 
-Result<kernels::MachineLimits> measure_machine(const engine::Engine& engine) {
-  device::ThreadPool pool(engine.threads());
-  device::Stream stream(pool, engine.isa());
-  return kernels::measure_limits(stream);
-}
-
 Result<void> profile(const Arguments& arguments) {
   Result<Subject> subject = load_subject(arguments);
   if (!subject) {
     return subject.error();
   }
   engine::Engine& engine = *subject->engine;
-  Result<kernels::MachineLimits> limits = measure_machine(engine);
+  Result<kernels::MachineLimits> limits = engine.measure_limits();
   if (!limits) {
     return limits.error();
   }
@@ -327,8 +322,8 @@ Result<void> profile(const Arguments& arguments) {
       make_rows(engine, subject->decode, *decode, *limits, per_layer);
   if (arguments.flag("json")) {
     const OrderedJson json = {{"engine", arguments.positionals()[0]},
-                              {"threads", engine.threads()},
-                              {"instruction_set", device::cpu_isa_name(engine.isa())},
+                              {"threads", engine.device().threads},
+                              {"instruction_set", engine.device().kernels},
                               {"limits",
                                {{"read_bytes_per_s", limits->read_bytes_per_s},
                                 {"fp32_flops", limits->fp32_flops},
@@ -342,7 +337,7 @@ Result<void> profile(const Arguments& arguments) {
   print(
       "{} threads, {}; limits: {:.1f} GB/s, fp32 {:.1f} GFLOP/s, bf16 {:.1f} GFLOP/s, int8 "
       "{:.1f} GOP/s\n\n",
-      engine.threads(), device::cpu_isa_name(engine.isa()), limits->read_bytes_per_s / 1e9,
+      engine.device().threads, engine.device().kernels, limits->read_bytes_per_s / 1e9,
       limits->fp32_flops / 1e9, limits->bf16_flops / 1e9, limits->int8_ops / 1e9);
   print_step("prefill", subject->prefill, prefill_rows, *prefill);
   print_step("decode", subject->decode, decode_rows, *decode);

@@ -41,6 +41,7 @@ Result<LlmOptions> llm_options(const Arguments& arguments, int64_t sequences) {
   options.qformat = weights->qformat;
   options.group_size = weights->group_size;
   options.cache_dir = arguments.text("cache_dir");
+  options.device = arguments.text("device");
   options.tokenizer_dir = arguments.text("tokenizer_dir");
   const auto narrow = [&](std::string_view name) {
     return static_cast<int32_t>(
@@ -48,6 +49,7 @@ Result<LlmOptions> llm_options(const Arguments& arguments, int64_t sequences) {
   };
   ExecutorConfig& executor = options.executor;
   executor.num_threads = narrow("threads");
+  executor.deterministic = arguments.flag("deterministic");
   executor.max_batch_size = narrow("max_batch_size");
   executor.max_num_tokens = narrow("max_num_tokens");
   executor.max_seq_len = narrow("max_seq_len");
