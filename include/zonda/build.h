@@ -58,7 +58,7 @@ struct BuildReport {
   double total_seconds = 0.0;
 };
 
-// The device that an engine would be built for now, by BuildOptions::device: "cpu; AMD EPYC; avx2",
+// The device that BuildOptions::device means on this machine: "cpu; AMD EPYC; avx2",
 // "cuda; NVIDIA H200; sm_90". kUnsupported if this build or machine has none.
 Result<std::string> build_device(const std::string& device);
 

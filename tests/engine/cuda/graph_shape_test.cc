@@ -17,8 +17,8 @@ StepShapeKey decode(int64_t batch, int32_t blocks) {
 }
 
 TEST(GraphShape, BatchesArePaddedToFewSizes) {
-  for (const auto& [batch, padded] : {std::pair{1, 1}, {5, 5}, {8, 8}, {9, 16}, {33, 40}, {64, 64},
-                                      {65, 80}, {250, 256}}) {
+  for (const auto& [batch, padded] :
+       {std::pair{1, 1}, {5, 5}, {8, 8}, {9, 16}, {33, 40}, {64, 64}, {65, 80}, {250, 256}}) {
     const auto shape = graph_shape(decode(batch, 1), kLimits);
     ASSERT_TRUE(shape.has_value());
     EXPECT_EQ(shape->tokens, padded);
