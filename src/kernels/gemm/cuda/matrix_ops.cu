@@ -11,26 +11,73 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// A thread writes eight k of one row: block x covers 2048 k, block y a row.
-template <class Element>
+// Eight values of one row at k, rounded; `q` gives the stored integers, already signed.
+template <class Element, class Integers>
+__device__ __forceinline__ void store_eight(const PackedLayout& layout, const std::byte* weights,
+                                            TileRow at, int32_t k, const Integers& q,
+                                            typename Element::Value* out) {
+  const std::byte* scale_at = weights + scale_place(layout, at, k);  // groups hold whole eights
+  const float scale = half_at(scale_at);
+  const float minimum = layout.has_minimum ? half_at(scale_at + 4) : 0.0f;
+  const auto value = [&](int i) {
+    const float scaled = scale * static_cast<float>(q(i));
+    return layout.has_minimum ? scaled + minimum : scaled;
+  };
+  uint32_t pairs[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    pairs[i] = Element::pack(value(2 * i), value(2 * i + 1));
+  }
+  *reinterpret_cast<uint4*>(out + (int64_t{at.tile} * kTileRows + at.row) * layout.padded_cols +
+                            k) = {pairs[0], pairs[1], pairs[2], pairs[3]};
+}
+
+// A warp unpacks one of its 16-byte loads: 64 k (int4) or 32 k (int8) of a tile.
+template <class Element, bool kIsInt4>
 __global__ void __launch_bounds__(kThreads)
     dequantize_kernel(const __grid_constant__ PackedLayout layout, const std::byte* weights,
                       typename Element::Value* out) {
+  constexpr int kLoads = kIsInt4 ? 2 : 4;
+  constexpr int kSpan = kChunk / kLoads;
   device::cuda::allow_next();
-  const int32_t k = (static_cast<int32_t>(blockIdx.y) * kThreads + threadIdx.x) * 8;
-  if (k < layout.padded_cols) {
-    const TileRow at{static_cast<int32_t>(blockIdx.x) / kTileRows,
-                     static_cast<int32_t>(blockIdx.x) % kTileRows};
-    uint32_t pairs[4];
+  const int64_t load = int64_t{blockIdx.x} * (kThreads / 32) + threadIdx.x / 32;
+  const int64_t chunk = load / kLoads;
+  const auto tile = static_cast<int32_t>(chunk / layout.chunks);
+  if (tile >= layout.tiles) {
+    return;
+  }
+  const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32;
+  const uint4 loaded = *reinterpret_cast<const uint4*>(weights + load * kLoadBytes + lane * 16);
+  const uint32_t words[4] = {loaded.x, loaded.y, loaded.z, loaded.w};
+  const int32_t first_k = static_cast<int32_t>(chunk % layout.chunks) * kChunk +
+                          static_cast<int32_t>(load % kLoads) * kSpan + lane % 4 * 8;
+  // The workspace may still be in use by the kernel ahead.
+  device::cuda::wait_for_previous();
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      pairs[i] = Element::pack(integer_weight(layout, weights, at, k + 2 * i),
-                               integer_weight(layout, weights, at, k + 2 * i + 1));
+  for (int m = 0; m < 2; ++m) {
+    const TileRow at{tile, lane / 4 + 8 * m};
+    if constexpr (kIsInt4) {
+      const int zero = layout.has_minimum ? 0 : 8;
+#pragma unroll
+      for (int s = 0; s < 2; ++s) {
+        store_eight<Element>(
+            layout, weights, at, first_k + 32 * s,
+            [&](int i) {
+              const int shift = i % 2 * 16 + i % 4 / 2 * 8 + 4 * m;
+              return static_cast<int>(words[2 * s + i / 4] >> shift & 15u) - zero;
+            },
+            out);
+      }
+    } else {
+      const int offset = layout.has_minimum ? 128 : 0;
+      store_eight<Element>(
+          layout, weights, at, first_k,
+          [&](int i) {
+            const uint32_t byte = words[2 * m + i / 4] >> (i % 4 * 8) & 255u;
+            return static_cast<int>(static_cast<int8_t>(byte)) + offset;
+          },
+          out);
     }
-    // The workspace may still be in use by the kernel ahead.
-    device::cuda::wait_for_previous();
-    *reinterpret_cast<uint4*>(out + int64_t{blockIdx.x} * layout.padded_cols + k) = {
-        pairs[0], pairs[1], pairs[2], pairs[3]};
   }
 }
 
@@ -93,14 +140,17 @@ unsigned blocks_for(int64_t count, int64_t unit) {
 cudaError_t dequantize(const PackedType& packed, const std::byte* weights, DType activation,
                        void* out, const device::cuda::LaunchSite& site) {
   const PackedLayout layout = packed_layout(packed);
-  const dim3 grid(static_cast<unsigned>(layout.tiles * kTileRows),
-                  blocks_for(layout.padded_cols, kThreads * 8));
+  const int64_t loads = int64_t{layout.tiles} * layout.chunks * chunk_loads(layout.format);
+  const dim3 grid(blocks_for(loads, kThreads / 32));
+  const bool is_int4 = layout.format == WeightFormat::kInt4;
   if (activation == DType::kBFloat16) {
-    return device::cuda::launch(dequantize_kernel<Bf16>, grid, dim3(kThreads), 0, site, layout,
-                                weights, static_cast<__nv_bfloat16*>(out));
+    const auto kernel = is_int4 ? dequantize_kernel<Bf16, true> : dequantize_kernel<Bf16, false>;
+    return device::cuda::launch(kernel, grid, dim3(kThreads), 0, site, layout, weights,
+                                static_cast<__nv_bfloat16*>(out));
   }
-  return device::cuda::launch(dequantize_kernel<Fp16>, grid, dim3(kThreads), 0, site, layout,
-                              weights, static_cast<__half*>(out));
+  const auto kernel = is_int4 ? dequantize_kernel<Fp16, true> : dequantize_kernel<Fp16, false>;
+  return device::cuda::launch(kernel, grid, dim3(kThreads), 0, site, layout, weights,
+                              static_cast<__half*>(out));
 }
 
 bool can_gate_pairs(const LinearParams& params) {
