@@ -7,18 +7,21 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
-#include <functional>
 #include <numeric>
 #include <random>
 #include <vector>
 
 #include "kernels/attention/cuda/attention.h"
 #include "kernels/rope/cuda/rope.h"
+#include "timing.h"
 
 namespace zonda {
 namespace {
 
+using bench::check;
+using bench::device_array;
+using bench::device_copy;
+using bench::kReadLimit;
 using kernels::PagedKv;
 using kernels::cuda::AttentionParams;
 using kernels::cuda::RopeAppendParams;
@@ -30,88 +33,8 @@ constexpr int kBlockSize = 32;
 constexpr int64_t kQkvWidth = (kHeads + 2 * kKvHeads) * kHeadSize;
 constexpr int64_t kSlotElements = 2 * kKvHeads * kHeadSize;
 constexpr int64_t kPoolBytes = int64_t{2304} << 20;
-constexpr double kReadLimit = 4.50e12;
 constexpr double kMathLimit = 790e12;
 constexpr int kLaunches = 32;  // of one graph
-
-void check(cudaError_t status, const char* what) {
-  if (status != cudaSuccess) {
-    std::fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(status));
-    std::exit(1);
-  }
-}
-
-// About normal values that depend on the index alone.
-__device__ float random_value(uint64_t i) {
-  float sum = 0.0f;
-  uint64_t x = i * 0x9e3779b97f4a7c15u + 0x1234567u;
-  for (int k = 0; k < 4; ++k) {
-    x ^= x >> 31;
-    x *= 0xd6e8feb86659fd93u;
-    sum += static_cast<float>(x >> 40) * 0x1p-24f - 0.5f;
-  }
-  return sum * 1.7f;
-}
-
-template <class T>
-__global__ void fill_random(T* to, int64_t count) {
-  const int64_t step = int64_t{gridDim.x} * blockDim.x;
-  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += step) {
-    to[i] = T(random_value(static_cast<uint64_t>(i)));
-  }
-}
-
-template <class T>
-T* device_array(size_t count) {
-  void* memory = nullptr;
-  check(cudaMalloc(&memory, count * sizeof(T)), "cudaMalloc");
-  check(cudaMemset(memory, 0, count * sizeof(T)), "cudaMemset");
-  return static_cast<T*>(memory);
-}
-
-template <class T>
-T* device_copy(const std::vector<T>& values) {
-  T* memory = device_array<T>(values.size());
-  check(cudaMemcpy(memory, values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice),
-        "cudaMemcpy");
-  return memory;
-}
-
-// Median microseconds of one of kLaunches calls replayed as a graph.
-double time_launches(cudaStream_t stream, const std::function<cudaError_t(int)>& issue) {
-  for (int i = 0; i < 2; ++i) {
-    check(issue(i), "launch");
-  }
-  check(cudaStreamSynchronize(stream), "first run");
-  cudaGraph_t graph = nullptr;
-  cudaGraphExec_t executable = nullptr;
-  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture");
-  for (int i = 0; i < kLaunches; ++i) {
-    check(issue(i), "captured launch");
-  }
-  check(cudaStreamEndCapture(stream, &graph), "end of capture");
-  check(cudaGraphInstantiate(&executable, graph, 0), "instantiate");
-  cudaEvent_t begin = nullptr;
-  cudaEvent_t end = nullptr;
-  check(cudaEventCreate(&begin), "event");
-  check(cudaEventCreate(&end), "event");
-  std::vector<float> times;
-  for (int i = 0; i < 9; ++i) {
-    check(cudaEventRecord(begin, stream), "record");
-    check(cudaGraphLaunch(executable, stream), "replay");
-    check(cudaEventRecord(end, stream), "record");
-    check(cudaEventSynchronize(end), "replay");
-    float ms = 0.0f;
-    check(cudaEventElapsedTime(&ms, begin, end), "time");
-    times.push_back(ms * 1e3f / kLaunches);
-  }
-  check(cudaEventDestroy(begin), "event");
-  check(cudaEventDestroy(end), "event");
-  check(cudaGraphExecDestroy(executable), "graph");
-  check(cudaGraphDestroy(graph), "graph");
-  std::nth_element(times.begin(), times.begin() + 4, times.end());
-  return times[4];
-}
 
 // Everything that the cases share.
 struct Setting {
@@ -125,13 +48,15 @@ struct Setting {
 
   Setting() {
     check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
-    fill_random<<<1024, 256>>>(qkv, 8192 * kQkvWidth);
+    bench::fill_normal<<<1024, 256>>>(qkv, 8192 * kQkvWidth, 1.0f, uint64_t{1});
   }
   void fill_pool(DType dtype) {
     if (dtype == DType::kFloat8E4M3) {
-      fill_random<<<4096, 256>>>(reinterpret_cast<__nv_fp8_e4m3*>(pool), kPoolBytes);
+      bench::fill_normal<<<4096, 256>>>(reinterpret_cast<__nv_fp8_e4m3*>(pool), kPoolBytes, 1.0f,
+                                        uint64_t{1});
     } else {
-      fill_random<<<4096, 256>>>(reinterpret_cast<__nv_bfloat16*>(pool), kPoolBytes / 2);
+      bench::fill_normal<<<4096, 256>>>(reinterpret_cast<__nv_bfloat16*>(pool), kPoolBytes / 2,
+                                        1.0f, uint64_t{1});
     }
     check(cudaDeviceSynchronize(), "fill");
   }
@@ -183,7 +108,7 @@ void decode_case(Setting& s, DType dtype, int batch, int context) {
   const int bounds[3] = {context, context, 131072};
   for (int mode = 0; mode < 3; ++mode) {
     params.max_kv_length = bounds[mode];
-    us[mode] = time_launches(s.stream, [&](int i) {
+    us[mode] = bench::time_calls(s.stream, kLaunches, [&](int i) {
       params.kv.base = s.pool + i % copies * bytes;
       return kernels::cuda::decode_attention(params, {s.stream, mode > 0});
     });
@@ -198,7 +123,7 @@ void decode_case(Setting& s, DType dtype, int batch, int context) {
 
 void prefill_case(Setting& s, DType dtype, int sequences, int tokens, int context) {
   const AttentionParams params = attention_params(s, sequences, tokens, context, dtype);
-  const double us = time_launches(s.stream, [&](int) {
+  const double us = bench::time_calls(s.stream, kLaunches, [&](int) {
     return kernels::cuda::prefill_attention(params, {s.stream, false});
   });
   const double start = context - tokens;
@@ -238,7 +163,7 @@ void fused_case(Setting& s, DType dtype, int batch, int context) {
   const int64_t copies = std::min<int64_t>(kPoolBytes / bytes, 64);
   double us[2];
   for (const int fused : {0, 1}) {
-    us[fused] = time_launches(s.stream, [&](int i) {
+    us[fused] = bench::time_calls(s.stream, kLaunches, [&](int i) {
       params.kv.base = s.pool + i % copies * bytes;
       rope.kv.base = params.kv.base;
       if (fused == 1) {
@@ -257,7 +182,7 @@ void rope_case(Setting& s, DType dtype, int tokens) {
   const RopeAppendParams params = rope_params(s, dtype, tokens, 500);
   double us[2];
   for (const int dependent : {0, 1}) {
-    us[dependent] = time_launches(s.stream, [&](int) {
+    us[dependent] = bench::time_calls(s.stream, kLaunches, [&](int) {
       return kernels::cuda::rope_append(params, {s.stream, dependent == 1});
     });
   }
