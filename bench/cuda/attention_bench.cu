@@ -33,6 +33,7 @@ constexpr int kBlockSize = 32;
 constexpr int64_t kQkvWidth = (kHeads + 2 * kKvHeads) * kHeadSize;
 constexpr int64_t kSlotElements = 2 * kKvHeads * kHeadSize;
 constexpr int64_t kPoolBytes = int64_t{2304} << 20;
+constexpr int64_t kMaxTokens = 32256;
 constexpr double kMathLimit = 790e12;
 constexpr int kLaunches = 32;  // of one graph
 
@@ -40,15 +41,15 @@ constexpr int kLaunches = 32;  // of one graph
 struct Setting {
   cudaStream_t stream = nullptr;
   std::byte* pool = device_array<std::byte>(kPoolBytes);
-  __nv_bfloat16* qkv = device_array<__nv_bfloat16>(8192 * kQkvWidth);
-  __nv_bfloat16* out = device_array<__nv_bfloat16>(8192 * kHeads * kHeadSize);
+  __nv_bfloat16* qkv = device_array<__nv_bfloat16>(kMaxTokens * kQkvWidth);
+  __nv_bfloat16* out = device_array<__nv_bfloat16>(kMaxTokens * kHeads * kHeadSize);
   std::byte* workspace = device_array<std::byte>(
       kernels::cuda::attention_workspace_bytes(128, kHeads, kKvHeads, kHeadSize));
   uint32_t* arrivals = device_array<uint32_t>(128 * kHeads);
 
   Setting() {
     check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
-    bench::fill_normal<<<1024, 256>>>(qkv, 8192 * kQkvWidth, 1.0f, uint64_t{1});
+    bench::fill_normal<<<1024, 256>>>(qkv, kMaxTokens * kQkvWidth, 1.0f, uint64_t{1});
   }
   void fill_pool(DType dtype) {
     if (dtype == DType::kFloat8E4M3) {
@@ -121,17 +122,23 @@ void decode_case(Setting& s, DType dtype, int batch, int context) {
       100.0 * rate / kReadLimit);
 }
 
-void prefill_case(Setting& s, DType dtype, int sequences, int tokens, int context) {
-  const AttentionParams params = attention_params(s, sequences, tokens, context, dtype);
-  const double us = bench::time_calls(s.stream, kLaunches, [&](int) {
-    return kernels::cuda::prefill_attention(params, {s.stream, false});
-  });
+void prefill_case(Setting& s, DType dtype, int sequences, int tokens, int context,
+                  int head_size = kHeadSize) {
+  AttentionParams params = attention_params(s, sequences, tokens, context, dtype);
+  params.kv.head_size = head_size;
   const double start = context - tokens;
   const double pairs = tokens * (start + (tokens + 1.0) / 2) * sequences;
-  const double rate = 4.0 * pairs * kHeads * kHeadSize / us * 1e6;
-  std::printf("prefill %-8s %2d x %5d tokens of %5d  %9.1f us  %6.1f TFLOP/s  %5.1f %%\n",
-              dtype_name(dtype).data(), sequences, tokens, context, us, rate * 1e-12,
-              100.0 * rate / kMathLimit);
+  const double operations = 4.0 * pairs * kHeads * head_size;
+  const int launches = static_cast<int>(std::clamp(4e12 / operations, 2.0, double{kLaunches}));
+  const double us = bench::time_calls(s.stream, launches, [&](int) {
+    return kernels::cuda::prefill_attention(params, {s.stream, false});
+  });
+  const double rate = operations / us * 1e6;
+  std::printf(
+      "prefill %-8s %2d x %5d tokens of %5d, heads of %3d  %9.1f us  floor %9.1f us"
+      "  %6.1f TFLOP/s  %5.1f %%\n",
+      dtype_name(dtype).data(), sequences, tokens, context, head_size, us,
+      operations / kMathLimit * 1e6, rate * 1e-12, 100.0 * rate / kMathLimit);
 }
 
 RopeAppendParams rope_params(Setting& s, DType dtype, int tokens, int first_position) {
@@ -210,8 +217,11 @@ void run() {
     prefill_case(s, dtype, 1, 512, 512);
     prefill_case(s, dtype, 1, 2048, 2048);
     prefill_case(s, dtype, 4, 2048, 2048);
+    prefill_case(s, dtype, 1, 2048, 8192);
     prefill_case(s, dtype, 1, 8192, 8192);
-    prefill_case(s, dtype, 1, 2048, 16384);
+    prefill_case(s, dtype, 1, 32256, 32256);
+    prefill_case(s, dtype, 1, 8192, 8192, 64);
+    prefill_case(s, dtype, 1, 8192, 8192, 96);
     for (const int tokens : {1, 32, 2048}) {
       rope_case(s, dtype, tokens);
     }
