@@ -163,10 +163,7 @@ Result<RowLogprobs> row_logprobs(std::span<const float> logits, int32_t chosen, 
   const auto logprob = [&](int32_t token) {
     return static_cast<float>(double{row.logit(token)} - log_total);
   };
-  const auto larger =
-      std::ranges::count_if(logits, [own = row.logit(chosen)](float logit) { return logit > own; });
-  RowLogprobs result{
-      .chosen = logprob(chosen), .rank = static_cast<int32_t>(larger) + 1, .top = {}};
+  RowLogprobs result{.chosen = logprob(chosen), .top = {}};
   for (const int32_t token : row.largest(std::max(top_n, 0))) {
     result.top.push_back({token, logprob(token)});
   }

@@ -3,6 +3,8 @@
 #include "kernels/attention/cuda/attention.h"
 
 #include "kernels/attention/cuda/attention_launch.h"
+#include "kernels/attention/cuda/cache_map.h"
+#include "kernels/attention/cuda/prefill_wgmma.h"
 
 namespace zonda::kernels::cuda {
 namespace {
@@ -43,6 +45,20 @@ cudaError_t launch_decode(const AttentionParams& params, const RopeAppendParams*
   }
 }
 
+// The current device's multiprocessors if it is of architecture 90, otherwise 0.
+int hopper_multiprocessors() {
+  int device = 0;
+  int major = 0;
+  int minor = 0;
+  int count = 0;
+  const bool known =
+      cudaGetDevice(&device) == cudaSuccess &&
+      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
+      cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) == cudaSuccess &&
+      cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device) == cudaSuccess;
+  return known && major == 9 && minor == 0 ? count : 0;
+}
+
 }  // namespace
 
 int64_t attention_workspace_bytes(int32_t max_sequences, int32_t num_heads, int32_t num_kv_heads,
@@ -78,6 +94,13 @@ cudaError_t prefill_attention(const AttentionParams& params, const device::cuda:
   }
   if (params.num_sequences == 0 || params.max_tokens == 0) {
     return cudaSuccess;
+  }
+  const int blocks = suits_wgmma(params) ? hopper_multiprocessors() : 0;
+  CUtensorMap map;
+  if (blocks > 0 && make_cache_map(params.kv, map) == cudaSuccess) {
+    return params.kv.dtype == DType::kBFloat16
+               ? launch_prefill_wgmma<DType::kBFloat16>(params, map, blocks, site)
+               : launch_prefill_wgmma<DType::kFloat16>(params, map, blocks, site);
   }
   switch (params.kv.dtype) {
     case DType::kBFloat16:

@@ -111,12 +111,11 @@ struct ScoreScale {
       : scale(p.soft_cap > 0.0f ? p.scale / p.soft_cap : p.scale * kLog2e),
         cap(p.soft_cap > 0.0f ? p.soft_cap * kLog2e : 0.0f) {}
   __device__ __forceinline__ float operator()(float dot) const {
-    const float s = dot * scale;
-    if (cap == 0.0f) {
-      return s;
-    }
-    // tanh s = 1 - 2 / (e^2s + 1)
-    return cap * (1.0f - __fdividef(2.0f, exp2_fast(s * (2.0f * kLog2e)) + 1.0f));
+    return cap == 0.0f ? dot * scale : capped(dot);
+  }
+  // With a cap: tanh s = 1 - 2 / (e^2s + 1).
+  __device__ __forceinline__ float capped(float dot) const {
+    return cap * (1.0f - __fdividef(2.0f, exp2_fast(dot * scale * (2.0f * kLog2e)) + 1.0f));
   }
 };
 

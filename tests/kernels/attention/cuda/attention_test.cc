@@ -170,6 +170,29 @@ TEST_F(AttentionCuda, ALongPromptEqualsTheReference) {
   compare(scene, Kernel::kPrefill, 331, "long");
 }
 
+// More tiles of queries than a device has multiprocessors, and more than 32 sequences.
+TEST_F(AttentionCuda, ManySequencesOfOneLaunchAreComputedOnce) {
+  std::vector<Chunk> chunks;
+  for (int id = 0; id < 70; ++id) {
+    chunks.push_back({id, id % 3 == 0 ? 0 : id * 11 % 190, id % 7 == 3 ? 0 : 1 + id * 37 % 290});
+  }
+  for (const int32_t head_size : {64, 128}) {
+    const DeviceShape shape{.num_heads = 8, .num_kv_heads = 2, .head_size = head_size};
+    DeviceScene scene(shape, chunks, 1);
+    compare(scene, Kernel::kPrefill, 83, "many sequences");
+    const TokenBits together = scene.run(Kernel::kPrefill);
+    EXPECT_EQ(together, scene.run(Kernel::kPrefill, 40000, 3));
+    for (const auto& [token, bits] : together) {
+      EXPECT_EQ(std::count(bits.begin(), bits.end(), 0xffff), 0) << token.first;
+    }
+    for (size_t i = 1; i < chunks.size(); i += 13) {
+      for (const auto& [token, bits] : DeviceScene(shape, {chunks[i]}, 2).run(Kernel::kPrefill)) {
+        EXPECT_EQ(bits, together.at(token)) << token.first << " at " << token.second;
+      }
+    }
+  }
+}
+
 // The bound of the comparisons above, without a GPU: a result that lacks a tile of a long sequence,
 // or nearly any one key of a short one, is beyond it.
 TEST(AttentionCudaBound, IsBelowALostTileAndMostLostKeys) {

@@ -1,0 +1,178 @@
+// The warps that bring queries, keys and values to shared memory for prefill attention on
+// architecture 90. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "kernels/attention/cuda/wgmma_layout.cuh"
+
+namespace zonda::kernels::cuda {
+
+// The warp that fetches keys and values, tile by tile in the order in which they are needed.
+template <int kHead>
+struct WgmmaFetcher {
+  using Layout = WgmmaLayout<kHead>;
+  const AttentionParams& p;
+  const CUtensorMap& map;
+  const Layout shared;
+  const int lane;
+  int block_shift;
+  Ring<kWgmmaStages> keys;
+  Ring<kWgmmaStages> values;
+  uint32_t edges = 0;
+  int kv_head = 0;
+  const int32_t* table = nullptr;
+
+  __device__ __forceinline__ WgmmaFetcher(const AttentionParams& params,
+                                          const CUtensorMap& cache_map, Layout layout)
+      : p(params), map(cache_map), shared(layout), lane(threadIdx.x % 32) {
+    block_shift = 31 - __clz(params.kv.block_size);
+  }
+
+  // This lane's box of a tile; a tile has kWgmmaKeys / block_size * kHalves of them.
+  __device__ __forceinline__ int page() const { return lane / Layout::kHalves; }
+  __device__ __forceinline__ bool has_box() const { return page() << block_shift < kWgmmaKeys; }
+
+  // The block of this lane's keys of tile `index`; -1: none of them is seen.
+  __device__ __forceinline__ int block_of(const WgmmaTile& tile, int index) const {
+    const int key = index * kWgmmaKeys + (page() << block_shift);
+    const bool seen = has_box() && key < tile.end && key + (1 << block_shift) > tile.begin;
+    return seen ? table[key >> block_shift] : -1;
+  }
+
+  __device__ __forceinline__ void copy(uint32_t to, uint32_t barrier, int block, int head) const {
+    __syncwarp();
+    if (has_box()) {
+      const int half = lane % Layout::kHalves;
+      copy_box(to + half * Layout::kKeyColumn + (page() << block_shift) * 128, &map, barrier,
+               half * 64, 0, head, block);
+    }
+  }
+
+  __device__ __forceinline__ void fetch_keys(int block) {
+    const int stage = keys.place();
+    wait(shared.keys_free(stage), keys.parity() ^ 1);
+    if (lane == 0) {
+      arrive_expecting(shared.keys_full(stage), Layout::kKeyBytes);
+    }
+    copy(shared.keys(stage), shared.keys_full(stage), block, kv_head);
+    ++keys.count;
+  }
+
+  // Values of keys beyond the end may be anything: they become zeros, as 0 * NaN is not 0.
+  __device__ __forceinline__ void fetch_values(const WgmmaTile& tile, int index, int block) {
+    const int stage = values.place();
+    wait(shared.values_free(stage), values.parity() ^ 1);
+    const int seen = tile.end - index * kWgmmaKeys;
+    const int fetched = (seen + (1 << block_shift) - 1) >> block_shift << block_shift;
+    const bool edge = seen < kWgmmaKeys && seen < fetched;
+    const uint32_t full = edge ? shared.edge_full() : shared.values_full(stage);
+    if (lane == 0) {
+      arrive_expecting(full, Layout::kKeyBytes);
+    }
+    copy(shared.values(stage), full, block, kv_head + p.kv.num_kv_heads);
+    if (edge) {
+      wait(full, edges & 1);
+      ++edges;
+      for (int i = seen * kHead / 8 + lane; i < fetched * kHead / 8; i += 32) {
+        store_shared_16(shared.values(stage) +
+                            Layout::offset(i / (kHead / 8), i % (kHead / 8), Layout::kKeyColumn),
+                        {0, 0, 0, 0});
+      }
+      publish_to_async();
+      __syncwarp();
+      if (lane == 0) {
+        arrive(shared.values_full(stage));
+      }
+    }
+    ++values.count;
+  }
+
+  __device__ __forceinline__ void run() {
+    TileWalk<kWgmmaRows> walk(p);
+    QueryTile place;
+    for (int turn = 0; walk.find(p, turn, place); ++turn) {
+      const WgmmaTile tile = WgmmaTile::make(p, place);
+      kv_head = tile.head / (p.num_heads / p.kv.num_kv_heads);
+      table = p.block_tables + place.sequence * p.table_stride;
+      int block = block_of(tile, tile.first());
+      fetch_keys(block);
+      for (int i = tile.first(); i < tile.last(); ++i) {
+        const int next = i + 1 < tile.last() ? block_of(tile, i + 1) : -1;
+        if (i + 1 < tile.last()) {
+          fetch_keys(next);
+        }
+        fetch_values(tile, i, block);
+        block = next;
+      }
+    }
+  }
+};
+
+// The three warps that bring the queries, and tell what tile they are of.
+template <class Math, int kHead>
+struct WgmmaQueryLoader {
+  using Layout = WgmmaLayout<kHead>;
+  static constexpr int kThreads = 96;
+  const AttentionParams& p;
+  const Layout shared;
+  WgmmaTile* tiles;  // [2]
+
+  __device__ __forceinline__ void load(const WgmmaTile& tile, int thread, uint32_t to) const {
+    constexpr int kChunks = kHead / 8;
+    const char* from =
+        static_cast<const char*>(p.q) + (tile.token * p.q_stride + int64_t{tile.head} * kHead) * 2;
+    const int64_t stride = p.q_stride * 2;
+    if (p.activation == Math::kDType) {
+#pragma unroll 2
+      for (int i = thread; i < kWgmmaRows * kChunks; i += kThreads) {
+        const int row = i / kChunks;
+        const int chunk = i % kChunks;
+        copy_async_16(to + Layout::offset(row, chunk, Layout::kQueryColumn),
+                      from + min(row, tile.rows - 1) * stride + chunk * 16,
+                      row < tile.rows ? 16 : 0);
+      }
+      wait_for_copies();
+    } else {
+#pragma unroll 1
+      for (int i = thread; i < kWgmmaRows * kChunks; i += kThreads) {
+        const int row = i / kChunks;
+        const int chunk = i % kChunks;
+        uint4 v = {0, 0, 0, 0};
+        if (row < tile.rows) {
+          v = *reinterpret_cast<const uint4*>(from + row * stride + chunk * 16);
+          v = {pair_of_activations<Math>(v.x, p.activation),
+               pair_of_activations<Math>(v.y, p.activation),
+               pair_of_activations<Math>(v.z, p.activation),
+               pair_of_activations<Math>(v.w, p.activation)};
+        }
+        store_shared_16(to + Layout::offset(row, chunk, Layout::kQueryColumn), v);
+      }
+    }
+    publish_to_async();
+  }
+
+  __device__ __forceinline__ void run() const {
+    const int thread = threadIdx.x - 32;
+    TileWalk<kWgmmaRows> walk(p);
+    QueryTile place;
+    bool more = true;
+    for (Ring<2> slot; more; ++slot.count) {
+      more = walk.find(p, slot.count, place);
+      wait(shared.queries_free(slot.place()), slot.parity() ^ 1);
+      WgmmaTile tile;
+      tile.rows = -1;
+      if (more) {
+        tile = WgmmaTile::make(p, place);
+        load(tile, thread, shared.queries(slot.place()));
+      }
+      if (thread == 0) {
+        tiles[slot.place()] = tile;
+      }
+      __syncwarp();
+      if (thread % 32 == 0) {
+        arrive(shared.queries_full(slot.place()));
+      }
+    }
+  }
+};
+
+}  // namespace zonda::kernels::cuda
