@@ -98,9 +98,14 @@ cudaError_t prefill_attention(const AttentionParams& params, const device::cuda:
   const int blocks = suits_wgmma(params) ? hopper_multiprocessors() : 0;
   CUtensorMap map;
   if (blocks > 0 && make_cache_map(params.kv, map) == cudaSuccess) {
-    return params.kv.dtype == DType::kBFloat16
-               ? launch_prefill_wgmma<DType::kBFloat16>(params, map, blocks, site)
-               : launch_prefill_wgmma<DType::kFloat16>(params, map, blocks, site);
+    switch (params.kv.dtype) {
+      case DType::kBFloat16:
+        return launch_prefill_wgmma<DType::kBFloat16>(params, map, blocks, site);
+      case DType::kFloat16:
+        return launch_prefill_wgmma<DType::kFloat16>(params, map, blocks, site);
+      default:
+        return launch_prefill_wgmma<DType::kFloat8E4M3>(params, map, blocks, site);
+    }
   }
   switch (params.kv.dtype) {
     case DType::kBFloat16:

@@ -25,19 +25,20 @@ cudaError_t make_cache_map(const PagedKv& kv, CUtensorMap& map) {
   if (encode == nullptr) {
     return cudaErrorNotSupported;
   }
-  constexpr cuuint32_t kElements = 64;     // of a swizzled row
   constexpr cuuint64_t kBlocks = 1 << 24;  // the pool's size is not known here; ids are valid
-  const auto head_bytes = static_cast<cuuint64_t>(kv.block_size) * kv.head_size * 2;
-  const cuuint64_t sizes[4] = {static_cast<cuuint64_t>(kv.head_size),
-                               static_cast<cuuint64_t>(kv.block_size),
-                               static_cast<cuuint64_t>(kv.num_kv_heads) * 2, kBlocks};
-  const cuuint64_t strides[3] = {static_cast<cuuint64_t>(kv.head_size) * 2, head_bytes,
-                                 static_cast<cuuint64_t>(kv.block_stride) * 2};
-  const cuuint32_t box[4] = {kElements, static_cast<cuuint32_t>(kv.block_size), 1, 1};
+  const bool bytes = kv.dtype == DType::kFloat8E4M3;
+  const auto size = static_cast<cuuint64_t>(dtype_size(kv.dtype));
+  const auto slots = static_cast<cuuint32_t>(kv.block_size);
+  const auto row = static_cast<cuuint64_t>(kv.head_size);
+  const cuuint64_t sizes[4] = {row, slots, static_cast<cuuint64_t>(kv.num_kv_heads) * 2, kBlocks};
+  const cuuint64_t strides[3] = {row * size, row * size * slots,
+                                 static_cast<cuuint64_t>(kv.block_stride) * size};
+  const cuuint32_t box[4] = {bytes ? static_cast<cuuint32_t>(row) : 64, slots, 1, 1};
   const cuuint32_t steps[4] = {1, 1, 1, 1};
   const CUresult status =
-      encode(&map, CU_TENSOR_MAP_DATA_TYPE_UINT16, 4, kv.base, sizes, strides, box, steps,
-             CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+      encode(&map, bytes ? CU_TENSOR_MAP_DATA_TYPE_UINT8 : CU_TENSOR_MAP_DATA_TYPE_UINT16, 4,
+             kv.base, sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+             bytes ? CU_TENSOR_MAP_SWIZZLE_NONE : CU_TENSOR_MAP_SWIZZLE_128B,
              CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   return status == CUDA_SUCCESS ? cudaSuccess : cudaErrorNotSupported;
 }

@@ -9,9 +9,10 @@
 
 namespace zonda::kernels::cuda {
 
-// `map` becomes [blocks, keys then values of num_kv_heads, block_size, head_size] of 16-bit values.
-// A box is 64 elements of the block_size slots of one head, its 128-byte rows swizzled; block -1 is
-// outside and gives zeros. cudaErrorNotSupported: no such cache or driver.
+// `map` becomes [blocks, keys then values of num_kv_heads, block_size, head_size]; block -1 is
+// outside and gives zeros. A box is the block_size slots of one head: of an fp8 cache whole rows
+// one after the other, of a 16-bit cache 64 elements of each, with the 128-byte swizzle.
+// cudaErrorNotSupported: no such cache (strides in bytes are multiples of 16) or driver.
 cudaError_t make_cache_map(const PagedKv& kv, CUtensorMap& map);
 
 }  // namespace zonda::kernels::cuda

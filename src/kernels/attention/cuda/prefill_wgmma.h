@@ -9,10 +9,9 @@
 
 namespace zonda::kernels::cuda {
 
-// A 16-bit cache, heads of 64 or 128. `p` is valid.
+// Heads of 64 or 128 elements. `p` is valid.
 inline bool suits_wgmma(const AttentionParams& p) {
-  return (p.kv.dtype == DType::kBFloat16 || p.kv.dtype == DType::kFloat16) &&
-         (p.kv.head_size == 64 || p.kv.head_size == 128) && p.kv.block_stride % 8 == 0;
+  return p.kv.head_size == 64 || p.kv.head_size == 128;
 }
 
 // `map`: of p.kv. Runs on `blocks` blocks; the values do not depend on their number.

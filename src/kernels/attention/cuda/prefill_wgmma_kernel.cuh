@@ -13,9 +13,10 @@ namespace zonda::kernels::cuda {
 
 // A warpgroup with 64 queries; thread l of warp w holds of rows 16 w + l / 4 and 8 further what
 // wgmma.cuh says.
-template <class Math, int kHead>
+template <DType kKv, int kHead>
 struct WgmmaWorker {
-  using Layout = WgmmaLayout<kHead>;
+  using Layout = WgmmaLayout<kKv, kHead>;
+  using Math = typename KvType<kKv>::Math;
   using Product = Products<Math>;
   static constexpr int kThreads = 128;
   static constexpr int kScores = kWgmmaKeys / 2;
@@ -265,13 +266,22 @@ struct WgmmaWorker {
   }
 };
 
+// Registers of a thread of each warpgroup; together what the launch gives.
+template <bool kConverts>
+struct WgmmaRegisters {
+  static constexpr int kFetch = 40;
+  static constexpr int kWork = kConverts ? 208 : 232;
+  static constexpr int kConvert = 56;
+};
+
 // grid: as many blocks as the device has multiprocessors; they divide the tiles among them.
-template <class Math, int kHead>
-__global__ void __launch_bounds__(kWgmmaThreads, 1)
+template <DType kKv, int kHead>
+__global__ void __launch_bounds__(WgmmaLayout<kKv, kHead>::kThreads, 1)
     prefill_wgmma_kernel(const __grid_constant__ AttentionParams p,
                          const __grid_constant__ CUtensorMap map) {
   if constexpr (kHasWgmma) {
-    using Layout = WgmmaLayout<kHead>;
+    using Layout = WgmmaLayout<kKv, kHead>;
+    using Registers = WgmmaRegisters<Layout::kConverts>;
     extern __shared__ __align__(1024) char memory[];
     const Layout shared{shared_address(memory)};
     WgmmaTile* tiles = reinterpret_cast<WgmmaTile*>(memory + Layout::kTilesAt);
@@ -282,37 +292,42 @@ __global__ void __launch_bounds__(kWgmmaThreads, 1)
     __syncthreads();
     device::cuda::wait_for_previous();
     if (threadIdx.x < 128) {
-      give_registers<40>();
+      give_registers<Registers::kFetch>();
       if (threadIdx.x < 32) {
-        WgmmaFetcher<kHead>(p, map, shared).run();
+        WgmmaFetcher<kKv, kHead>(p, map, shared).run();
       } else {
-        WgmmaQueryLoader<Math, kHead>{p, shared, tiles}.run();
+        WgmmaQueryLoader<kKv, kHead>{p, shared, tiles}.run();
       }
+    } else if (!Layout::kConverts || threadIdx.x < 128 * (1 + kWgmmaGroups)) {
+      take_registers<Registers::kWork>();
+      WgmmaWorker<kKv, kHead>(p, shared, tiles).run();
     } else {
-      take_registers<232>();
-      WgmmaWorker<Math, kHead>(p, shared, tiles).run();
+      if constexpr (Layout::kConverts) {
+        give_registers<Registers::kConvert>();
+        WgmmaConverter<kKv, kHead>(p, shared).run();
+      }
     }
   }
 }
 
-template <class Math, int kHead>
+template <DType kKv, int kHead>
 cudaError_t launch_prefill_wgmma(const AttentionParams& p, const CUtensorMap& map, int blocks,
                                  const device::cuda::LaunchSite& site) {
-  constexpr int kSharedBytes = WgmmaLayout<kHead>::kSharedBytes;
-  const cudaError_t status = cudaFuncSetAttribute(
-      prefill_wgmma_kernel<Math, kHead>, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
+  using Layout = WgmmaLayout<kKv, kHead>;
+  const cudaError_t status =
+      cudaFuncSetAttribute(prefill_wgmma_kernel<kKv, kHead>,
+                           cudaFuncAttributeMaxDynamicSharedMemorySize, Layout::kSharedBytes);
   return status != cudaSuccess
              ? status
-             : device::cuda::launch(prefill_wgmma_kernel<Math, kHead>, dim3(blocks),
-                                    dim3(kWgmmaThreads), kSharedBytes, site, p, map);
+             : device::cuda::launch(prefill_wgmma_kernel<kKv, kHead>, dim3(blocks),
+                                    dim3(Layout::kThreads), Layout::kSharedBytes, site, p, map);
 }
 
 template <DType kKv>
 cudaError_t launch_prefill_wgmma(const AttentionParams& p, const CUtensorMap& map, int blocks,
                                  const device::cuda::LaunchSite& site) {
-  using Math = typename KvType<kKv>::Math;
-  return p.kv.head_size == 64 ? launch_prefill_wgmma<Math, 64>(p, map, blocks, site)
-                              : launch_prefill_wgmma<Math, 128>(p, map, blocks, site);
+  return p.kv.head_size == 64 ? launch_prefill_wgmma<kKv, 64>(p, map, blocks, site)
+                              : launch_prefill_wgmma<kKv, 128>(p, map, blocks, site);
 }
 
 }  // namespace zonda::kernels::cuda
