@@ -57,6 +57,10 @@ Result<void> Engine::State::check_inputs(const BatchInputs& inputs) const {
     }
     previous = row;
   }
+  if (!inputs.choices.empty() && inputs.choices.size() != inputs.logits_rows.size()) {
+    return invalid_argument("[engine] {} choices for {} logits rows.", inputs.choices.size(),
+                            inputs.logits_rows.size());
+  }
   return {};
 }
 

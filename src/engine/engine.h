@@ -12,6 +12,7 @@
 #include "engine/cost.h"
 #include "engine/plan.h"
 #include "kernels/probe/probe.h"
+#include "kernels/sampling/choice.h"
 #include "zonda/error.h"
 
 namespace zonda::engine {
@@ -42,13 +43,17 @@ struct BatchInputs {
   std::span<const int32_t> tokens;  // packed, sequence after sequence; each in [0, vocab_size)
   std::span<const SequenceInput> sequences;  // num_tokens add up to tokens.size()
   std::span<const int32_t> logits_rows;  // ascending indices into tokens whose logits are wanted
-  bool greedy = false;  // of each such row the first token with the largest logit, not its logits
+  // [logits_rows], or empty: no choice at all. Tokens lie in [0, vocab_size), top_logprobs is at
+  // most 20.
+  std::span<const kernels::TokenChoice> choices = {};
 };
 
 // Valid until the next step.
 struct StepOutputs {
-  std::span<const float> logits;    // [logits_rows, vocab_size]; empty if greedy
-  std::span<const int32_t> tokens;  // [logits_rows] if greedy; -1 for a row that is not finite
+  // [logits_rows, vocab_size], where rows with a choice may hold anything; empty if all have one.
+  std::span<const float> logits;
+  std::span<const kernels::ChosenToken> chosen =
+      {};  // [logits_rows], or empty if there are no choices
 };
 
 // What a device says of itself.
@@ -85,7 +90,7 @@ class Engine {
   // The limits of the device it runs on; about a second of measuring.
   Result<kernels::MachineLimits> measure_limits();
 
-  // Appends keys and values and returns logits or greedy tokens of the rows asked for, valid until
+  // Appends keys and values and returns logits or chosen tokens of the rows asked for, valid until
   // the next call. kInvalidArgument if a count, token or position is out of range; the cache is
   // then unchanged.
   Result<StepOutputs> run(const BatchInputs& inputs);

@@ -36,61 +36,49 @@ void ActiveRequest::note_scheduled(double now_ms, int32_t reused_tokens) {
 }
 
 Result<void> ActiveRequest::take_prompt_row(std::span<const float> logits, int32_t position,
-                                            SamplerScratch& scratch) {
+                                            kernels::SampleScratch& scratch) {
   if (request_.return_context_logits) {
     context_logits_.insert(context_logits_.end(), logits.begin(), logits.end());
   }
   if (request_.sampling.prompt_logprobs.has_value() && position + 1 < prompt_length()) {
-    auto logprobs =
-        token_logprobs(logits, request_.input_token_ids[static_cast<size_t>(position) + 1],
-                       *request_.sampling.prompt_logprobs, scratch);
-    if (!logprobs) {
-      return logprobs.error();
+    const int32_t token = request_.input_token_ids[static_cast<size_t>(position) + 1];
+    const auto row =
+        kernels::row_logprobs(logits, token, *request_.sampling.prompt_logprobs, scratch);
+    if (!row) {
+      return row.error();
     }
-    prompt_logprobs_.push_back(std::move(*logprobs));
+    prompt_logprobs_.push_back(token_logprobs(token, *row));
   }
   return {};
 }
 
-Result<int32_t> ActiveRequest::take_sample(int32_t sequence, std::span<const float> logits,
-                                           double now_ms, SamplerScratch& scratch) {
+bool ActiveRequest::needs_logits() const {
+  return request_.sampling.prompt_logprobs.has_value() || request_.return_context_logits ||
+         request_.return_generation_logits;
+}
+
+Result<int32_t> ActiveRequest::take_chosen(int32_t sequence, const kernels::ChosenToken& chosen,
+                                           std::span<const float> logits, double now_ms) {
   Sequence& to = at(sequence);
   CHECK(to.reason == FinishReason::kNotFinished);
-  auto token = to.sampler.choose(logits, scratch);
-  if (!token) {
-    return token;
+  if (!chosen.token) {
+    return chosen.token;
   }
   if (request_.sampling.logprobs.has_value()) {
-    auto logprobs = token_logprobs(logits, *token, *request_.sampling.logprobs, scratch);
-    if (!logprobs) {
-      return logprobs.error();
-    }
-    to.cumulative_logprob += static_cast<double>(logprobs->chosen.logprob);
-    to.logprobs.push_back(std::move(*logprobs));
+    to.logprobs.push_back(token_logprobs(*chosen.token, chosen.logprobs));
+    to.cumulative_logprob += static_cast<double>(to.logprobs.back().chosen.logprob);
   }
   if (request_.return_generation_logits) {
     to.generation_logits.insert(to.generation_logits.end(), logits.begin(), logits.end());
   }
-  take_token(sequence, *token, now_ms);
-  return token;
-}
-
-bool ActiveRequest::takes_largest() const {
-  return sequences_.front().sampler.takes_largest() && !request_.sampling.logprobs.has_value() &&
-         !request_.sampling.prompt_logprobs.has_value() && !request_.return_context_logits &&
-         !request_.return_generation_logits;
-}
-
-void ActiveRequest::take_token(int32_t sequence, int32_t token, double now_ms) {
-  Sequence& to = at(sequence);
-  CHECK(to.reason == FinishReason::kNotFinished);
-  to.sampler.accept(token);
+  to.sampler.accept(*chosen.token);
   timings_.last_token_ms = now_ms - arrival_ms_;
   if (timings_.first_token_ms < 0) {
     timings_.first_token_ms = timings_.last_token_ms;
   }
   finish(sequence,
          finish_reason(request_.sampling, request_.end_ids, max_new_tokens_, to.sampler.output()));
+  return chosen.token;
 }
 
 void ActiveRequest::finish(int32_t sequence, FinishReason reason) {

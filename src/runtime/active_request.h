@@ -32,14 +32,15 @@ class ActiveRequest {
 
   // Logits of the prompt's positions, in order: for log-probabilities and context logits.
   Result<void> take_prompt_row(std::span<const float> logits, int32_t position,
-                               SamplerScratch& scratch);
-  // Samples the next token of a sequence and decides whether it ends.
-  Result<int32_t> take_sample(int32_t sequence, std::span<const float> logits, double now_ms,
-                              SamplerScratch& scratch);
-  // Whether the sequences need nothing of a step's logits but the first of the largest ones.
-  bool takes_largest() const;
-  // Takes the next token of a sequence as chosen, and decides whether it ends.
-  void take_token(int32_t sequence, int32_t token, double now_ms);
+                               kernels::SampleScratch& scratch);
+  // Whether the sequences need a step's logits themselves, not only what is chosen from them.
+  bool needs_logits() const;
+  // How the next token of a sequence is chosen. Valid until its next call.
+  kernels::TokenChoice choice(int32_t sequence) { return at(sequence).sampler.choice(); }
+  // Takes the next token of a sequence as chosen, and decides whether it ends. `logits`: those of
+  // the row, if needed. The token, or why there is none.
+  Result<int32_t> take_chosen(int32_t sequence, const kernels::ChosenToken& chosen,
+                              std::span<const float> logits, double now_ms);
   // Ends a sequence; nothing happens if it has ended.
   void finish(int32_t sequence, FinishReason reason);
   bool is_finished(int32_t sequence) const {

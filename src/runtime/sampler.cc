@@ -18,22 +18,12 @@ bool ends_with(std::span<const int32_t> tokens, std::span<const int32_t> word) {
 
 }  // namespace
 
-Result<TokenLogprobs> token_logprobs(std::span<const float> logits, int32_t chosen, int32_t top,
-                                     SamplerScratch& scratch) {
-  auto row = kernels::row_logprobs(logits, chosen, top, scratch.rows);
-  if (!row) {
-    return row.error();
-  }
+TokenLogprobs token_logprobs(int32_t token, const kernels::RowLogprobs& row) {
   TokenLogprobs result;
-  result.chosen = {chosen, std::max(row->chosen, kLowestLogprob)};
-  const float own = logits[static_cast<size_t>(chosen)];
-  int32_t larger = 0;
-  for (const float logit : logits) {
-    larger += logit > own ? 1 : 0;
-  }
-  result.rank = larger + 1;
-  result.top.reserve(row->top.size());
-  for (const kernels::TokenLogprob& entry : row->top) {
+  result.chosen = {token, std::max(row.chosen, kLowestLogprob)};
+  result.rank = row.rank;
+  result.top.reserve(row.top.size());
+  for (const kernels::TokenLogprob& entry : row.top) {
     result.top.push_back({entry.token, std::max(entry.logprob, kLowestLogprob)});
   }
   return result;
@@ -49,10 +39,8 @@ Sampler::Sampler(const SamplingParams& params, std::span<const int32_t> end_ids,
   stream_ = params.seed.value_or(0) + static_cast<uint64_t>(sequence_index) * 0x9e3779b97f4a7c15u;
   counts_tokens_ = params.repetition_penalty != 1.0f || params.presence_penalty != 0.0f ||
                    params.frequency_penalty != 0.0f;
-  unchanged_ = !counts_tokens_ && params.logit_bias.empty() && params.bad_words.empty() &&
-               params.no_repeat_ngram_size == 0 && params.min_tokens == 0;
   for (const LogitBias& entry : params.logit_bias) {
-    bias_.push_back({entry.token, entry.bias});
+    add_bias(entry);
   }
   if (counts_tokens_) {
     for (const int32_t token : prompt) {
@@ -76,63 +64,65 @@ void Sampler::accept(int32_t token) {
   }
 }
 
-Result<int32_t> Sampler::choose(std::span<const float> logits, SamplerScratch& scratch) const {
-  scratch.banned.clear();
-  collect_banned(scratch.banned);
-  std::span<const float> row = logits;
-  if (!bias_.empty() || !counts_.empty() || !scratch.banned.empty()) {
-    scratch.logits.assign(logits.begin(), logits.end());
-    kernels::apply_logit_changes({.bias = bias_,
-                                  .counts = counts_,
-                                  .banned = scratch.banned,
-                                  .repetition_penalty = params_.repetition_penalty,
-                                  .presence_penalty = params_.presence_penalty,
-                                  .frequency_penalty = params_.frequency_penalty},
-                                 scratch.logits);
-    row = scratch.logits;
+void Sampler::add_bias(const LogitBias& entry) {
+  const auto at = std::ranges::find(bias_, entry.token, &kernels::TokenBias::token);
+  if (at == bias_.end()) {
+    bias_.push_back({entry.token, entry.bias});
+  } else {
+    at->bias += entry.bias;
   }
-  if (greedy_) {
-    return kernels::greedy_token(row, scratch.rows);
-  }
-  const kernels::DrawParams draw = {
-      .temperature = params_.temperature.value_or(1.0f),
-      .min_p = params_.min_p.value_or(0.0f),
-      .top_k = params_.top_k.value_or(0),
-      .top_p = params_.top_p.value_or(1.0f),
-      .uniform = kernels::uniform(stream_, static_cast<uint64_t>(num_output())),
-  };
-  return kernels::draw_token(draw, row, scratch.rows);
 }
 
-void Sampler::collect_banned(std::vector<int32_t>& banned) const {
-  ban_early_ends(banned);
-  ban_words(banned);
-  ban_repeated_ngrams(banned);
+kernels::TokenChoice Sampler::choice() {
+  banned_.clear();
+  ban_early_ends();
+  ban_words();
+  ban_repeated_ngrams();
+  kernels::TokenChoice choice{
+      .mode = greedy_ ? kernels::ChoiceMode::kGreedy : kernels::ChoiceMode::kDraw,
+      .changes = {.bias = bias_,
+                  .counts = counts_,
+                  .banned = banned_,
+                  .repetition_penalty = params_.repetition_penalty,
+                  .presence_penalty = params_.presence_penalty,
+                  .frequency_penalty = params_.frequency_penalty},
+      .draw = {},
+      .top_logprobs = params_.logprobs.value_or(-1)};
+  if (!greedy_) {
+    choice.draw = {
+        .temperature = params_.temperature.value_or(1.0f),
+        .min_p = params_.min_p.value_or(0.0f),
+        .top_k = params_.top_k.value_or(0),
+        .top_p = params_.top_p.value_or(1.0f),
+        .uniform = kernels::uniform(stream_, static_cast<uint64_t>(num_output())),
+    };
+  }
+  return choice;
 }
 
-void Sampler::ban_early_ends(std::vector<int32_t>& banned) const {
+void Sampler::ban_early_ends() {
   if (num_output() >= params_.min_tokens) {
     return;
   }
   if (!params_.ignore_eos) {
-    banned.insert(banned.end(), end_ids_.begin(), end_ids_.end());
+    banned_.insert(banned_.end(), end_ids_.begin(), end_ids_.end());
   }
   for (const auto& word : params_.stop_words) {
     if (word.size() == 1) {
-      banned.push_back(word[0]);
+      banned_.push_back(word[0]);
     }
   }
 }
 
-void Sampler::ban_words(std::vector<int32_t>& banned) const {
+void Sampler::ban_words() {
   for (const auto& word : params_.bad_words) {
     if (ends_with(tokens_, std::span(word).first(word.size() - 1))) {
-      banned.push_back(word.back());
+      banned_.push_back(word.back());
     }
   }
 }
 
-void Sampler::ban_repeated_ngrams(std::vector<int32_t>& banned) const {
+void Sampler::ban_repeated_ngrams() {
   const auto size = static_cast<size_t>(params_.no_repeat_ngram_size);
   if (size == 0 || tokens_.size() < size) {
     return;
@@ -141,7 +131,7 @@ void Sampler::ban_repeated_ngrams(std::vector<int32_t>& banned) const {
   const auto start = all.last(size - 1);
   for (size_t i = 0; i + size <= all.size(); ++i) {
     if (std::ranges::equal(all.subspan(i, size - 1), start)) {
-      banned.push_back(all[i + size - 1]);
+      banned_.push_back(all[i + size - 1]);
     }
   }
 }

@@ -7,22 +7,13 @@
 #include <unordered_map>
 #include <vector>
 
-#include "kernels/sampling/sample.h"
+#include "kernels/sampling/choice.h"
 #include "zonda/executor.h"
 
 namespace zonda::runtime {
 
-// Buffers shared by all sequences of one thread.
-struct SamplerScratch {
-  kernels::SampleScratch rows;
-  std::vector<float> logits;  // [vocab]: a changed copy of the model's
-  std::vector<int32_t> banned;
-};
-
-// The most likely and the chosen token of a row, as asked by `top`. kInternal for a row that is not
-// finite.
-Result<TokenLogprobs> token_logprobs(std::span<const float> logits, int32_t chosen, int32_t top,
-                                     SamplerScratch& scratch);
+// As responses carry them, of `token`.
+TokenLogprobs token_logprobs(int32_t token, const kernels::RowLogprobs& row);
 
 class Sampler {
  public:
@@ -32,12 +23,10 @@ class Sampler {
   Sampler(SamplingParams&& params, std::span<const int32_t> end_ids,
           std::span<const int32_t> prompt, int32_t sequence_index) = delete;
 
-  // The next token from the model's logits [vocab]. kInternal if they are not finite,
-  // kInvalidArgument if the request's own rules leave no token.
-  Result<int32_t> choose(std::span<const float> logits, SamplerScratch& scratch) const;
-  // Whether choose() takes the first of the largest logits as the model gives them, so that a
-  // device may choose in its place.
-  bool takes_largest() const { return greedy_ && unchanged_; }
+  // How the next token follows from the model's logits. Valid until the next call of this sampler.
+  // The choice fails with kInternal if the logits are not finite, with kInvalidArgument if the
+  // request's own rules leave no token.
+  kernels::TokenChoice choice();
   // Appends a token to the sequence.
   void accept(int32_t token);
 
@@ -45,10 +34,10 @@ class Sampler {
   int32_t num_output() const { return static_cast<int32_t>(tokens_.size() - prompt_size_); }
 
  private:
-  void collect_banned(std::vector<int32_t>& banned) const;
-  void ban_early_ends(std::vector<int32_t>& banned) const;
-  void ban_words(std::vector<int32_t>& banned) const;
-  void ban_repeated_ngrams(std::vector<int32_t>& banned) const;
+  void ban_early_ends();
+  void ban_words();
+  void ban_repeated_ngrams();
+  void add_bias(const LogitBias& entry);
   kernels::TokenCount& count_of(int32_t token);
 
   const SamplingParams& params_;
@@ -57,11 +46,11 @@ class Sampler {
   std::vector<int32_t> tokens_;  // prompt and output
   uint64_t stream_ = 0;          // of random numbers
   bool greedy_ = true;
-  bool unchanged_ = true;  // nothing is ever added to, taken from or banned of the logits
   bool counts_tokens_ = false;
-  std::vector<kernels::TokenBias> bias_;
+  std::vector<kernels::TokenBias> bias_;  // each token once
   std::vector<kernels::TokenCount> counts_;
   std::unordered_map<int32_t, size_t> count_index_;  // token -> place in counts_
+  std::vector<int32_t> banned_;                      // of the last choice
 };
 
 }  // namespace zonda::runtime

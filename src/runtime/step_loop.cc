@@ -167,12 +167,21 @@ void StepLoop::note_plan(const scheduler::StepPlan& plan) {
   }
 }
 
-bool StepLoop::is_greedy(const scheduler::StepPlan& plan) const {
-  return std::all_of(plan.rows.begin(), plan.rows.end(), [&](const scheduler::PlanRow& row) {
+// Several sequences that draw from one row, and requests that need logits, are left to
+// take_samples(): which way a request takes depends on nothing but itself.
+std::span<const kernels::TokenChoice> StepLoop::choices(const scheduler::StepPlan& plan) {
+  choices_.clear();
+  bool any = false;
+  for (const scheduler::PlanRow& row : plan.rows) {
+    choices_.resize(choices_.size() + static_cast<size_t>(row.num_logits));
     const auto at = requests_.find(row.key.request);
-    return row.num_logits == 0 || (row.num_logits == 1 && row.num_samples > 0 &&
-                                   at != requests_.end() && at->second->takes_largest());
-  });
+    if (row.num_samples == 1 && row.num_logits == 1 && at != requests_.end() &&
+        !at->second->needs_logits()) {
+      choices_.back() = at->second->choice(row.key.sequence);
+      any = true;
+    }
+  }
+  return any ? choices_ : std::span<const kernels::TokenChoice>();
 }
 
 Result<engine::StepOutputs> StepLoop::run(const scheduler::StepPlan& plan) {
@@ -181,14 +190,18 @@ Result<engine::StepOutputs> StepLoop::run(const scheduler::StepPlan& plan) {
   }
   batch_.fill(plan, prompt_lengths_);
   engine::BatchInputs inputs = batch_.inputs();
-  inputs.greedy = is_greedy(plan);
+  inputs.choices = choices(plan);
   auto outputs = runner_.run(inputs);
-  const size_t rows = inputs.logits_rows.size();
-  const size_t expected = inputs.greedy ? rows : rows * static_cast<size_t>(limits_.vocab_size);
-  if (outputs && (inputs.greedy ? outputs->tokens.size() : outputs->logits.size()) != expected) {
-    return internal_error("[executor] the engine returned {} values for {} rows, expected {}.",
-                          inputs.greedy ? outputs->tokens.size() : outputs->logits.size(), rows,
-                          expected);
+  if (outputs && outputs->chosen.size() != inputs.choices.size()) {
+    return internal_error("[executor] the engine chose {} tokens for {} rows.",
+                          outputs->chosen.size(), inputs.choices.size());
+  }
+  const size_t expected = inputs.logits_rows.size() * static_cast<size_t>(limits_.vocab_size);
+  const bool all_chosen = std::ranges::none_of(
+      inputs.choices, [](const auto& choice) { return choice.mode == kernels::ChoiceMode::kNone; });
+  if (outputs && (inputs.choices.empty() || !all_chosen) && outputs->logits.size() != expected) {
+    return internal_error("[executor] the engine returned {} logits, expected {}.",
+                          outputs->logits.size(), expected);
   }
   return outputs;
 }
@@ -204,12 +217,13 @@ void StepLoop::take_row(const scheduler::StepPlan& plan, size_t row_index,
   const auto vocab = static_cast<size_t>(limits_.vocab_size);
   const auto begin = static_cast<size_t>(batch_.logits_begin(row_index));
   Result<void> taken;
-  if (outputs.tokens.empty()) {
+  if (row.num_logits > 0 && !choices_.empty() &&
+      choices_[begin].mode != kernels::ChoiceMode::kNone) {
+    taken = take_chosen(request, row.key.sequence, outputs.chosen[begin], {}, result);
+  } else if (row.num_logits > 0) {
     taken = take_outputs(
         request, row,
         outputs.logits.subspan(begin * vocab, static_cast<size_t>(row.num_logits) * vocab), result);
-  } else if (row.num_samples > 0) {
-    taken = take_tokens(request, row, outputs.tokens[begin], result);
   }
   if (!taken) {
     fail(request.id(), taken.error());
@@ -253,7 +267,7 @@ Result<void> StepLoop::take_prompt_rows(ActiveRequest& request, const scheduler:
       break;
     }
     auto taken = request.take_prompt_row(logits.subspan(static_cast<size_t>(i) * vocab, vocab),
-                                         position, scratch_);
+                                         position, scratch_.rows);
     if (!taken) {
       return taken;
     }
@@ -264,36 +278,29 @@ Result<void> StepLoop::take_prompt_rows(ActiveRequest& request, const scheduler:
 Result<void> StepLoop::take_samples(ActiveRequest& request, const scheduler::PlanRow& row,
                                     std::span<const float> logits, scheduler::StepResult& result) {
   const int32_t first = row.num_samples > 1 ? 0 : row.key.sequence;
-  const double now = clock_();
   for (int32_t i = first; i < first + row.num_samples; ++i) {
-    if (request.is_finished(i)) {
-      continue;  // cancelled before its first token
+    const kernels::ChosenToken chosen =
+        request.is_finished(i) ? kernels::ChosenToken{}
+                               : kernels::choose_token(request.choice(i), logits, scratch_);
+    if (auto taken = take_chosen(request, i, chosen, logits, result); !taken) {
+      return taken;
     }
-    auto token = request.take_sample(i, logits, now, scratch_);
-    if (!token) {
-      return token.error();
-    }
-    result.sequences.push_back({{request.id(), i}, 1, request.is_finished(i)});
-    result.tokens.push_back(*token);
   }
   return {};
 }
 
-Result<void> StepLoop::take_tokens(ActiveRequest& request, const scheduler::PlanRow& row,
-                                   int32_t token, scheduler::StepResult& result) {
-  if (token < 0) {
-    return internal_error("[executor] the logits of request {} are not finite.", request.id());
+Result<void> StepLoop::take_chosen(ActiveRequest& request, int32_t sequence,
+                                   const kernels::ChosenToken& chosen,
+                                   std::span<const float> logits, scheduler::StepResult& result) {
+  if (request.is_finished(sequence)) {
+    return {};  // cancelled before its first token
   }
-  const int32_t first = row.num_samples > 1 ? 0 : row.key.sequence;
-  const double now = clock_();
-  for (int32_t i = first; i < first + row.num_samples; ++i) {
-    if (request.is_finished(i)) {
-      continue;  // cancelled before its first token
-    }
-    request.take_token(i, token, now);
-    result.sequences.push_back({{request.id(), i}, 1, request.is_finished(i)});
-    result.tokens.push_back(token);
+  const auto token = request.take_chosen(sequence, chosen, logits, clock_());
+  if (!token) {
+    return token.error();
   }
+  result.sequences.push_back({{request.id(), sequence}, 1, request.is_finished(sequence)});
+  result.tokens.push_back(*token);
   return {};
 }
 

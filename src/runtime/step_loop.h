@@ -62,19 +62,20 @@ class StepLoop {
   int32_t longest_output(const Request& request) const;
   void end_late_requests();
   void note_plan(const scheduler::StepPlan& plan);
-  // Whether every row that wants logits needs only the first of the largest ones.
-  bool is_greedy(const scheduler::StepPlan& plan) const;
+  // How the engine chooses the tokens of the step, by wanted logits row; empty if it chooses none.
+  std::span<const kernels::TokenChoice> choices(const scheduler::StepPlan& plan);
   Result<engine::StepOutputs> run(const scheduler::StepPlan& plan);
   void take_row(const scheduler::StepPlan& plan, size_t row, const engine::StepOutputs& outputs,
                 scheduler::StepResult& result);
   Result<void> take_outputs(ActiveRequest& request, const scheduler::PlanRow& row,
                             std::span<const float> logits, scheduler::StepResult& result);
-  Result<void> take_tokens(ActiveRequest& request, const scheduler::PlanRow& row, int32_t token,
-                           scheduler::StepResult& result);
   Result<void> take_prompt_rows(ActiveRequest& request, const scheduler::PlanRow& row,
                                 std::span<const float> logits);
   Result<void> take_samples(ActiveRequest& request, const scheduler::PlanRow& row,
                             std::span<const float> logits, scheduler::StepResult& result);
+  Result<void> take_chosen(ActiveRequest& request, int32_t sequence,
+                           const kernels::ChosenToken& chosen, std::span<const float> logits,
+                           scheduler::StepResult& result);
   void finish_prompt_only(ActiveRequest& request, const scheduler::PlanRow& row);
   void fail(RequestId id, const Error& error);
   std::vector<RequestId> all_ids() const;
@@ -89,7 +90,8 @@ class StepLoop {
   kvcache::KvCacheManager kv_cache_;
   scheduler::Scheduler scheduler_;
   Batch batch_;
-  SamplerScratch scratch_;
+  std::vector<kernels::TokenChoice> choices_;  // [logits rows] of the step
+  kernels::ChoiceScratch scratch_;
   std::vector<int32_t> prompt_lengths_;  // [rows] of the step
   Requests requests_;
   int32_t num_queued_ = 0;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "kernels/sampling/sample.h"
+#include "kernels/sampling/choice.h"
 #include "runtime/model_runner.h"
 
 namespace zonda::runtime {
@@ -87,21 +87,23 @@ class FakeRunner final : public ModelRunner {
     }
     engine::StepOutputs outputs;
     outputs.logits = logits_;
-    if (inputs.greedy) {
-      choose_largest(outputs);
-    }
+    choose(inputs.choices, outputs);
     return outputs;
   }
 
  private:
-  void choose_largest(engine::StepOutputs& outputs) {
+  // Logits of rows with a choice are lost, as an engine may lose them.
+  void choose(std::span<const kernels::TokenChoice> choices, engine::StepOutputs& outputs) {
     const auto vocab = static_cast<size_t>(options_.limits.vocab_size);
-    greedy_.clear();
-    for (size_t begin = 0; begin < logits_.size(); begin += vocab) {
-      const auto token = kernels::greedy_token(outputs.logits.subspan(begin, vocab), scratch_);
-      greedy_.push_back(token ? *token : -1);
+    chosen_.assign(choices.size(), {});
+    for (size_t row = 0; row < choices.size(); ++row) {
+      if (choices[row].mode != kernels::ChoiceMode::kNone) {
+        const std::span<float> logits = std::span(logits_).subspan(row * vocab, vocab);
+        chosen_[row] = kernels::choose_token(choices[row], logits, scratch_);
+        std::ranges::fill(logits, std::numeric_limits<float>::quiet_NaN());
+      }
     }
-    outputs = {.logits = {}, .tokens = greedy_};
+    outputs.chosen = chosen_;
   }
 
   uint64_t& slot(int32_t index) { return slots_[static_cast<size_t>(index)]; }
@@ -123,8 +125,8 @@ class FakeRunner final : public ModelRunner {
   FakeOptions options_;
   std::vector<uint64_t> slots_;  // [blocks, tokens_per_block]
   std::vector<float> logits_;
-  std::vector<int32_t> greedy_;
-  kernels::SampleScratch scratch_;
+  std::vector<kernels::ChosenToken> chosen_;
+  kernels::ChoiceScratch scratch_;
   int steps_ = 0;
 };
 

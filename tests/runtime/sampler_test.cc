@@ -23,10 +23,10 @@ std::vector<int32_t> generate(const SamplingParams& params, const std::vector<in
                               const std::vector<int32_t>& end_ids, int32_t count,
                               int32_t sequence = 0) {
   Sampler sampler(params, end_ids, prompt, sequence);
-  SamplerScratch scratch;
+  kernels::ChoiceScratch scratch;
   std::vector<int32_t> output;
   for (int32_t i = 0; i < count; ++i) {
-    const auto token = sampler.choose(falling(), scratch);
+    const auto token = kernels::choose_token(sampler.choice(), falling(), scratch).token;
     EXPECT_TRUE(token.ok());
     output.push_back(*token);
     sampler.accept(*token);
@@ -43,6 +43,12 @@ TEST(Sampler, LogitBiasBansAndFavours) {
   EXPECT_EQ(generate(params, {1}, {}, 1), Tokens{7});
   params.logit_bias = {{0, -100.0f}};
   EXPECT_EQ(generate(params, {1}, {}, 1), Tokens{1});
+  // Two entries of a token add up, and reach a device as one.
+  params.logit_bias = {{9, 5.0f}, {9, 4.5f}};
+  EXPECT_EQ(generate(params, {1}, {}, 1), Tokens{9});
+  const Tokens prompt = {1};
+  Sampler sampler(params, {}, prompt, 0);
+  EXPECT_EQ(sampler.choice().changes.bias.size(), 1u);
 }
 
 TEST(Sampler, RepetitionCountsThePromptOthersDoNot) {
@@ -89,18 +95,20 @@ TEST(Sampler, ARuleThatLeavesNoTokenIsTheRequestsFault) {
   }
   const Tokens prompt = {1};
   Sampler sampler(params, {}, prompt, 0);
-  SamplerScratch scratch;
-  EXPECT_EQ(sampler.choose(falling(), scratch).error().code, ErrorCode::kInvalidArgument);
+  kernels::ChoiceScratch scratch;
+  EXPECT_EQ(kernels::choose_token(sampler.choice(), falling(), scratch).token.error().code,
+            ErrorCode::kInvalidArgument);
 }
 
 TEST(Sampler, ARowThatIsNotFiniteIsAFaultOfTheEngine) {
   const Tokens prompt = {1};
   const SamplingParams params;
   Sampler sampler(params, {}, prompt, 0);
-  SamplerScratch scratch;
+  kernels::ChoiceScratch scratch;
   auto logits = falling();
   logits[4] = std::nanf("");
-  EXPECT_EQ(sampler.choose(logits, scratch).error().code, ErrorCode::kInternal);
+  EXPECT_EQ(kernels::choose_token(sampler.choice(), logits, scratch).token.error().code,
+            ErrorCode::kInternal);
 }
 
 TEST(Sampler, DrawsRepeatForASeedAndDifferByStream) {
@@ -131,16 +139,20 @@ TEST(Sampler, TopKBoundsTheDraws) {
 TEST(TokenLogprobs, RankFloorAndTopAreOfTheRawRow) {
   auto logits = falling();
   logits[9] = -std::numeric_limits<float>::infinity();
-  SamplerScratch scratch;
-  const auto third = token_logprobs(logits, 2, 2, scratch);
-  ASSERT_TRUE(third.ok());
-  EXPECT_EQ(third->rank, 3);
-  ASSERT_EQ(third->top.size(), 2u);
-  EXPECT_EQ(third->top[0].token, 0);
-  EXPECT_NEAR(third->top[0].logprob - third->chosen.logprob, 2.0f, 1e-5);
-  const auto banned = token_logprobs(logits, 9, 0, scratch);
-  EXPECT_EQ(banned->chosen.logprob, -9999.0f);
-  EXPECT_EQ(banned->rank, 10);
+  kernels::SampleScratch scratch;
+  const auto of = [&](int32_t token, int32_t top) {
+    const auto row = kernels::row_logprobs(logits, token, top, scratch);
+    EXPECT_TRUE(row.ok());
+    return token_logprobs(token, *row);
+  };
+  const TokenLogprobs third = of(2, 2);
+  EXPECT_EQ(third.rank, 3);
+  ASSERT_EQ(third.top.size(), 2u);
+  EXPECT_EQ(third.top[0].token, 0);
+  EXPECT_NEAR(third.top[0].logprob - third.chosen.logprob, 2.0f, 1e-5);
+  const TokenLogprobs banned = of(9, 0);
+  EXPECT_EQ(banned.chosen.logprob, -9999.0f);
+  EXPECT_EQ(banned.rank, 10);
 }
 
 }  // namespace

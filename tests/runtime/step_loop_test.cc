@@ -175,6 +175,60 @@ TEST_F(StepLoopTest, PromptLogprobsAndLogitsAreThoseOfThePositions) {
                          response.context_logits.end() - 50));
 }
 
+// Requests that need logits, several sequences of one row, and choices of every kind share steps:
+// each gets what it gets alone.
+TEST_F(StepLoopTest, ChoicesAndLogitsShareAStep) {
+  SamplingParams drawn = tokens(6);
+  drawn.temperature = 2.0f;
+  drawn.seed = 11;
+  drawn.repetition_penalty = 1.3f;
+  SamplingParams several = drawn;
+  several.n = 3;
+  SamplingParams listed = tokens(6);
+  listed.logprobs = 2;
+  listed.bad_words = {{7}};
+  const auto with_logits = [](Request& request) { request.return_generation_logits = true; };
+  const auto add_one = [&](RequestId id) {
+    switch (id) {
+      case 1:
+        return add(id, {3, 4, 5}, drawn);
+      case 2:
+        return add(id, {6, 7}, drawn, with_logits);
+      case 3:
+        return add(id, {3, 4, 5}, several);
+      case 4:
+        return add(id, {8}, listed);
+      default:
+        return add(id, {9, 10}, tokens(6));
+    }
+  };
+  constexpr RequestId kRequests = 5;
+  std::map<RequestId, std::vector<Response>> alone;
+  for (RequestId id = 1; id <= kRequests; ++id) {
+    start();
+    ASSERT_TRUE(add_one(id).ok());
+    alone[id] = run().at(id);
+  }
+  start();
+  for (RequestId id = 1; id <= kRequests; ++id) {
+    ASSERT_TRUE(add_one(id).ok());
+  }
+  const auto together = run();
+  for (RequestId id = 1; id <= kRequests; ++id) {
+    ASSERT_EQ(together.at(id).size(), alone.at(id).size());
+    for (size_t i = 0; i < alone.at(id).size(); ++i) {
+      const Response& a = alone.at(id)[i];
+      const Response& b = together.at(id)[i];
+      EXPECT_EQ(a.token_ids.size(), 6u);
+      EXPECT_EQ(a.token_ids, b.token_ids) << id;
+      EXPECT_EQ(a.generation_logits, b.generation_logits) << id;
+      EXPECT_EQ(a.cumulative_logprob, b.cumulative_logprob) << id;
+    }
+  }
+  EXPECT_EQ(alone.at(2)[0].generation_logits.size(), 6u * 50);
+  EXPECT_EQ(alone.at(4)[0].logprobs.size(), 6u);
+}
+
 TEST_F(StepLoopTest, NoOutputTokensGiveThePromptsLogprobsAlone) {
   start();
   SamplingParams sampling = tokens(0);

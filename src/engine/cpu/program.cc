@@ -271,22 +271,23 @@ Result<StepOutputs> CpuProgram::run(const BatchInputs& inputs, const CallTimer& 
   const size_t count = inputs.logits_rows.size() * static_cast<size_t>(plan().vocab_size);
   StepOutputs outputs;
   outputs.logits = {count == 0 ? nullptr : slot(plan().logits_slot), count};
-  if (inputs.greedy) {
-    outputs.tokens = greedy_tokens(outputs.logits);
-    outputs.logits = {};
+  if (!inputs.choices.empty()) {
+    outputs.chosen = choose(inputs.choices, outputs.logits);
   }
   return outputs;
 }
 
-std::span<const int32_t> CpuProgram::greedy_tokens(std::span<const float> logits) {
-  const size_t vocabulary = static_cast<size_t>(plan().vocab_size);
-  greedy_.clear();
-  for (size_t row = 0; row * vocabulary < logits.size(); ++row) {
-    const Result<int32_t> token = kernels::greedy_token(
-        logits.subspan(row * vocabulary, vocabulary), scratch_, stream_.isa());
-    greedy_.push_back(token.ok() ? *token : -1);
+std::span<const kernels::ChosenToken> CpuProgram::choose(
+    std::span<const kernels::TokenChoice> choices, std::span<const float> logits) {
+  const auto vocab = static_cast<size_t>(plan().vocab_size);
+  chosen_.assign(choices.size(), {});
+  for (size_t row = 0; row < choices.size(); ++row) {
+    if (choices[row].mode != kernels::ChoiceMode::kNone) {
+      chosen_[row] = kernels::choose_token(choices[row], logits.subspan(row * vocab, vocab),
+                                           scratch_, stream_.isa());
+    }
   }
-  return greedy_;
+  return chosen_;
 }
 
 }  // namespace zonda::engine::cpu

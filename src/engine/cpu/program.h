@@ -16,7 +16,7 @@
 #include "engine/rotary_frequencies.h"
 #include "kernels/attention/attention.h"
 #include "kernels/gemm/linear.h"
-#include "kernels/sampling/sample.h"
+#include "kernels/sampling/choice.h"
 
 namespace zonda::engine::cpu {
 
@@ -48,7 +48,8 @@ class CpuProgram final : public Program {
   Result<void> reserve_selected(int64_t rows);
   // Positions, cache slots and attention rows of the step.
   void prepare(const BatchInputs& inputs);
-  std::span<const int32_t> greedy_tokens(std::span<const float> logits);
+  std::span<const kernels::ChosenToken> choose(std::span<const kernels::TokenChoice> choices,
+                                               std::span<const float> logits);
   int64_t rows_of(int32_t slot) const {
     return plan().slots[static_cast<size_t>(slot)].selected_rows
                ? static_cast<int64_t>(selected_.size())
@@ -92,8 +93,8 @@ class CpuProgram final : public Program {
   std::vector<int64_t> no_slots_;        // [tokens] of -1: rotate without appending
   std::vector<int32_t> frequency_sets_;  // [tokens]
   std::vector<kernels::AttentionRow> attention_rows_;
-  std::vector<int32_t> greedy_;  // [selected rows]
-  kernels::SampleScratch scratch_;
+  std::vector<kernels::ChosenToken> chosen_;  // [selected rows]
+  kernels::ChoiceScratch scratch_;
 };
 
 }  // namespace zonda::engine::cpu

@@ -15,7 +15,6 @@
 #include "kernels/elementwise/cuda/elementwise.h"
 #include "kernels/norm/cuda/rms_norm.h"
 #include "kernels/rope/cuda/rope.h"
-#include "kernels/sampling/cuda/sample.h"
 
 namespace zonda::engine::cuda {
 namespace {
@@ -168,34 +167,7 @@ Result<void> CudaProgram::reserve_selected(int64_t rows) {
   if (Result<void> done = allocate(selected_arena_, bytes, "logits"); !done.ok()) {
     return done;
   }
-  sample_limits_.max_rows = target;
-  sample_limits_.vocab = plan().vocab_size;
-  if (Result<void> done = allocate_zeros(
-          sample_workspace_, kernels::cuda::sample_workspace_bytes(sample_limits_), "sampling");
-      !done.ok()) {
-    return done;
-  }
-  if (Result<void> done = allocate(greedy_, target * 4, "chosen tokens"); !done.ok()) {
-    return done;
-  }
-  kernels::cuda::SampleRow greedy_row;
-  greedy_row.mode = kernels::cuda::RowMode::kGreedy;
-  const std::vector<kernels::cuda::SampleRow> rows_of_greedy(static_cast<size_t>(target),
-                                                             greedy_row);
-  const size_t row_bytes_all = rows_of_greedy.size() * sizeof(rows_of_greedy[0]);
-  if (Result<void> done =
-          allocate(greedy_rows_, static_cast<int64_t>(row_bytes_all), "sampling rows");
-      !done.ok()) {
-    return done;
-  }
-  if (Result<void> done =
-          check(cudaMemcpyAsync(greedy_rows_.data(), rows_of_greedy.data(), row_bytes_all,
-                                cudaMemcpyHostToDevice, stream_.handle()),
-                "[engine] the copy of sampling rows");
-      !done.ok()) {
-    return done;
-  }
-  if (Result<void> done = stream_.synchronize(); !done.ok()) {  // the rows' source ends here
+  if (Result<void> done = chooser_.reserve(target, plan().vocab_size, stream_); !done.ok()) {
     return done;
   }
   Result<device::cuda::PinnedBuffer> host = device::cuda::PinnedBuffer::allocate(
@@ -203,7 +175,7 @@ Result<void> CudaProgram::reserve_selected(int64_t rows) {
   if (!host) {
     return host.error();
   }
-  host_outputs_ = std::move(*host);
+  host_logits_ = std::move(*host);
   max_selected_ = target;
   int64_t offset = 0;
   for (size_t i = 0; i < slots_.size(); ++i) {
@@ -294,7 +266,8 @@ bool CudaProgram::is_fused(size_t norm_call, const StepShapeKey& shape) const {
 }
 
 int64_t CudaProgram::activation_bytes() const {
-  return static_cast<int64_t>(arena_.size() + selected_arena_.size() + workspace_.size());
+  return static_cast<int64_t>(arena_.size() + selected_arena_.size() + workspace_.size()) +
+         chooser_.device_bytes();
 }
 
 const float* CudaProgram::vector(int32_t index) const {
@@ -421,48 +394,52 @@ Result<void> CudaProgram::replay(const StepShapeKey& shape) {
 }
 
 Result<StepOutputs> CudaProgram::take_outputs(const BatchInputs& inputs) {
-  StepOutputs outputs;
-  const size_t rows = inputs.logits_rows.size();
-  const size_t count = rows * static_cast<size_t>(plan().vocab_size);
-  if (rows == 0) {
-    const Result<void> ended = stream_.synchronize();
-    return ended.ok() ? Result<StepOutputs>(outputs) : ended.error();
-  }
-  const void* source = slot(plan().logits_slot);
-  size_t bytes = count * sizeof(float);
-  if (inputs.greedy) {
-    kernels::cuda::SampleParams params;
-    params.logits = reinterpret_cast<float*>(slot(plan().logits_slot));
-    params.logits_stride = plan().vocab_size;
-    params.rows = greedy_rows_.as<kernels::cuda::SampleRow>();
-    params.ids = greedy_.as<int32_t>();
-    params.workspace = sample_workspace_.data();
-    params.limits = sample_limits_;
-    params.num_rows = static_cast<int64_t>(rows);
-    params.any_changes = params.any_draws = false;
-    if (Result<void> done =
-            check(kernels::cuda::sample(params, stream_.site()), "[engine] greedy choice");
-        !done.ok()) {
-      return done.error();
+  auto* const logits = reinterpret_cast<float*>(slot(plan().logits_slot));
+  if (!inputs.choices.empty()) {
+    if (Result<void> started = chooser_.start(inputs.choices, logits, stream_); !started.ok()) {
+      return started.error();
     }
-    source = greedy_.data();
-    bytes = rows * sizeof(int32_t);
   }
-  if (Result<void> done = check(cudaMemcpyAsync(host_outputs_.data(), source, bytes,
-                                                cudaMemcpyDeviceToHost, stream_.handle()),
-                                "[engine] the copy of a step's outputs");
-      !done.ok()) {
-    return done.error();
+  if (Result<void> copied = copy_logits(inputs); !copied.ok()) {
+    return copied.error();
   }
   if (const Result<void> ended = stream_.synchronize(); !ended.ok()) {
     return ended.error();
   }
-  if (inputs.greedy) {
-    outputs.tokens = {host_outputs_.as<int32_t>(), rows};
-  } else {
-    outputs.logits = {host_outputs_.as<float>(), count};
+  StepOutputs outputs;
+  outputs.logits = {host_logits_.as<float>(),
+                    inputs.logits_rows.size() * static_cast<size_t>(plan().vocab_size)};
+  if (!inputs.choices.empty()) {
+    outputs.chosen = chooser_.take();
   }
   return outputs;
+}
+
+Result<void> CudaProgram::copy_logits(const BatchInputs& inputs) {
+  const size_t rows = inputs.logits_rows.size();
+  const auto wanted = [&](size_t row) {
+    return inputs.choices.empty() || inputs.choices[row].mode == kernels::ChoiceMode::kNone;
+  };
+  const size_t bytes = static_cast<size_t>(plan().vocab_size) * sizeof(float);
+  for (size_t begin = 0; begin < rows; ++begin) {
+    size_t end = begin;
+    while (end < rows && wanted(end)) {
+      ++end;
+    }
+    if (end == begin) {
+      continue;
+    }
+    if (Result<void> copied =
+            check(cudaMemcpyAsync(host_logits_.data() + begin * bytes,
+                                  slot(plan().logits_slot) + begin * bytes, (end - begin) * bytes,
+                                  cudaMemcpyDeviceToHost, stream_.handle()),
+                  "[engine] the copy of logits");
+        !copied.ok()) {
+      return copied;
+    }
+    begin = end;
+  }
+  return {};
 }
 
 }  // namespace zonda::engine::cuda

@@ -14,10 +14,10 @@
 #include "device/cuda/stream.h"
 #include "engine/backend.h"
 #include "engine/cuda/step_inputs.h"
+#include "engine/cuda/token_chooser.h"
 #include "engine/rotary_frequencies.h"
 #include "kernels/gemm/cuda/linear.h"
 #include "kernels/rope/cuda/rope.h"
-#include "kernels/sampling/cuda/sample.h"
 
 namespace zonda::engine::cuda {
 
@@ -61,6 +61,8 @@ class CudaProgram final : public Program {
   Result<void> replay(const StepShapeKey& shape);
   Result<void> upload_frequencies();
   Result<StepOutputs> take_outputs(const BatchInputs& inputs);
+  // Starts the copy of the logits of rows without a choice.
+  Result<void> copy_logits(const BatchInputs& inputs);
 
   cudaError_t issue(size_t index, const StepShapeKey& shape, bool dependent);
   using Site = device::cuda::LaunchSite;
@@ -118,11 +120,8 @@ class CudaProgram final : public Program {
   device::cuda::DeviceBuffer frequencies_;
   device::cuda::DeviceBuffer no_slots_;  // int64 [max_tokens] of -1: rotate without appending
   device::cuda::DeviceBuffer arrivals_;  // of decode_attention
-  kernels::cuda::SampleLimits sample_limits_;
-  device::cuda::DeviceBuffer sample_workspace_;
-  device::cuda::DeviceBuffer greedy_rows_;   // SampleRow [selected]
-  device::cuda::DeviceBuffer greedy_;        // int32 [selected]
-  device::cuda::PinnedBuffer host_outputs_;  // logits or tokens of a step
+  TokenChooser chooser_;
+  device::cuda::PinnedBuffer host_logits_;  // [selected, vocab]
   std::vector<std::byte*> slots_;
   StepInputs inputs_;
   std::map<StepShapeKey, device::cuda::Graph> graphs_;

@@ -6,13 +6,12 @@
 
 #include "base/error.h"
 #include "device/cuda/cuda_status.h"
+#include "engine/cuda/places.h"
 
 namespace zonda::engine::cuda {
 namespace {
 
-constexpr int64_t kAlignment = 64;
-
-int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+constexpr auto aligned = aligned_place;
 
 int64_t sequence_bytes(int64_t sequences, int64_t table_blocks) {
   return 3 * aligned(sequences * 4) + aligned(sequences * table_blocks * 4);
@@ -23,26 +22,6 @@ int64_t step_bytes(const StepShapeKey& shape) {
          sequence_bytes(shape.decoding, shape.table_blocks) +
          sequence_bytes(shape.prefilling, shape.table_blocks);
 }
-
-// Hands out the same places of the host block and of the device block.
-class Places {
- public:
-  Places(std::byte* host, const std::byte* device) : host_(host), device_(device) {}
-
-  template <typename T>
-  T* take(int64_t count, const T*& device) {
-    T* host = reinterpret_cast<T*>(host_ + offset_);
-    device = reinterpret_cast<const T*>(device_ + offset_);
-    offset_ += aligned(count * static_cast<int64_t>(sizeof(T)));
-    return host;
-  }
-  int64_t bytes() const { return offset_; }
-
- private:
-  std::byte* host_;
-  const std::byte* device_;
-  int64_t offset_ = 0;
-};
 
 // The host side of a SequenceArrays, filled front to back.
 class SequenceWriter {

@@ -163,7 +163,10 @@ Result<RowLogprobs> row_logprobs(std::span<const float> logits, int32_t chosen, 
   const auto logprob = [&](int32_t token) {
     return static_cast<float>(double{row.logit(token)} - log_total);
   };
-  RowLogprobs result{.chosen = logprob(chosen), .top = {}};
+  const auto larger =
+      std::ranges::count_if(logits, [own = row.logit(chosen)](float logit) { return logit > own; });
+  RowLogprobs result{
+      .chosen = logprob(chosen), .rank = static_cast<int32_t>(larger) + 1, .top = {}};
   for (const int32_t token : row.largest(std::max(top_n, 0))) {
     result.top.push_back({token, logprob(token)});
   }

@@ -72,6 +72,7 @@ struct TokenLogprob {
 
 struct RowLogprobs {
   float chosen = 0.0f;            // of the asked token
+  int32_t rank = 0;               // of the asked token: 1 + how many logits are larger
   std::vector<TokenLogprob> top;  // the likeliest first, of equal ones the lower ids
 };
 
