@@ -57,9 +57,9 @@ RowMode row_mode(ChoiceMode mode) {
 // Grows by doubling: lists get longer with every token of a sequence.
 int64_t grown(int64_t have, int64_t need) {
   constexpr int64_t kLeast = 256;
-  return need <= have ? have
-                      : static_cast<int64_t>(
-                            std::bit_ceil(static_cast<uint64_t>(std::max(need, kLeast))));
+  return need <= have
+             ? have
+             : static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max(need, kLeast))));
 }
 
 }  // namespace
@@ -234,8 +234,8 @@ Result<void> TokenChooser::start(std::span<const TokenChoice> choices, float* lo
     }
     bytes = outputs_.size();
   }
-  return check(cudaMemcpyAsync(host_outputs_.data(), outputs_.data(), bytes,
-                               cudaMemcpyDeviceToHost, stream.handle()),
+  return check(cudaMemcpyAsync(host_outputs_.data(), outputs_.data(), bytes, cudaMemcpyDeviceToHost,
+                               stream.handle()),
                "[engine] the copy of chosen tokens");
 }
 

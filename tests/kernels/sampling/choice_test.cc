@@ -48,8 +48,7 @@ TEST(Choice, ErrorsAreThoseOfTheRow) {
   choice.mode = ChoiceMode::kGreedy;
   choice.changes.banned = banned;
   ChoiceScratch scratch;
-  EXPECT_EQ(choose_token(choice, kLogits, scratch).token.error().code,
-            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(choose_token(choice, kLogits, scratch).token.error().code, ErrorCode::kInvalidArgument);
   choice.changes.banned = {};
   const std::vector<float> bad = {1.0f, std::nanf("")};
   EXPECT_EQ(choose_token(choice, bad, scratch).token.error().code, ErrorCode::kInternal);
