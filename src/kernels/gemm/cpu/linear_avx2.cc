@@ -23,6 +23,19 @@ struct IntegerLoops {
     static void run(const AccumulateArgs& args) { accumulate_integer<Avx2, kKind, N, P>(args); }
   };
 };
+// One token: panels take turns in registers, so that there are as many read streams as panels.
+template <IntegerKind kKind, int kPanels>
+void integer_turns(const AccumulateArgs& args) {
+  AccumulateArgs now = args;
+  for (; now.panels >= kPanels; now.panels -= kPanels) {
+    accumulate_integer_in_turns<Avx2, kKind, 1, kPanels>(now);
+    now.weights += kPanels * now.panel_stride;
+    now.sums += kPanels * now.sums_stride;
+  }
+  if (now.panels > 0) {
+    accumulate_tokens<IntegerLoops<kKind>::template Loop, 1>(now);
+  }
+}
 template <FloatKind kKind>
 struct FloatLoops {
   template <int N, int P>
@@ -66,6 +79,16 @@ constexpr LinearKernel kInt8{.activations = ActivationKind::kBytePlanes,
                              .unpack = nullptr,
                              .accumulate = integer_tile_loop<IntegerKind::kBytes, 3>,
                              .finish = finish<Avx2>};
+template <int kPanels>
+constexpr LinearKernel kInt8Turns{.activations = ActivationKind::kBytePlanes,
+                                  .tile_tokens = 1,
+                                  .panels = kPanels,
+                                  .k_block = kWholeK,
+                                  .unpacks = false,
+                                  .prepare = prepare_integer<Avx2, 2>,
+                                  .unpack = nullptr,
+                                  .accumulate = integer_turns<IntegerKind::kBytes, kPanels>,
+                                  .finish = finish<Avx2>};
 template <FloatKind kKind, int kTokens, int kPanels>
 constexpr LinearKernel kFloat{.activations = ActivationKind::kFloat,
                               .tile_tokens = kTokens,
@@ -95,8 +118,9 @@ constexpr LinearTactic kInt4Tactics[] = {
     {"int4_avx2_4x1", 17, kManyTokens, run_kernel<kInt4<1, kBlockK>>},
 };
 constexpr LinearTactic kInt8Tactics[] = {
-    {"int8_avx2_3x2", 1, 1, run_kernel<kInt8<2, kWholeK>>},
-    {"int8_avx2_3x1", 2, kManyTokens, run_kernel<kInt8<1, kBlockK>>},
+    {"int8_avx2_1x4", 1, 1, run_kernel<kInt8Turns<4>>},
+    {"int8_avx2_3x2", 2, 3, run_kernel<kInt8<2, kWholeK>>},
+    {"int8_avx2_3x1", 4, kManyTokens, run_kernel<kInt8<1, kBlockK>>},
 };
 template <FloatKind kKind>
 constexpr LinearTactic kFloatTactics[] = {

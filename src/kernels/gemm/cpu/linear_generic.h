@@ -309,6 +309,50 @@ void accumulate_integer(const AccumulateArgs& args) {
   store_sums<V, N, P>(args, sums);
 }
 
+// The same with the panels in turns of one group: P read streams where the registers hold the dots
+// of a single panel; the float sums of the others wait in the first-level cache.
+template <class V, IntegerKind kKind, int N, int P>
+void accumulate_integer_in_turns(const AccumulateArgs& args) {
+  constexpr int kPlanes = planes_of<V>(kKind);
+  constexpr int64_t kBlockBytes32 = kKind == IntegerKind::kNibbles ? 256 : 512;
+  const PanelLayout& layout = *args.layout;
+  const IntegerTile tile = integer_tile(layout.k, layout.blocks, N, kPlanes);
+  const auto* offsets = reinterpret_cast<const int32_t*>(args.activations + tile.offset_offset);
+  int64_t block = args.k_begin / layout.block_k;
+  const int64_t stored_first = args.k_origin / layout.block_k;
+  typename V::F sums[P][N];
+  load_sums<V, N, P>(args, sums);
+  for (int64_t k = args.k_begin; k < args.k_end; k += layout.block_k, ++block) {
+    const int64_t stored = block - stored_first;
+    const int64_t left = args.k_end - k;
+    const int64_t parts = (left < layout.block_k ? left : layout.block_k) / 32;
+    const std::byte* a = args.activations + k * N * kPlanes;
+    AccumulateArgs one = args;
+#pragma GCC unroll 1
+    for (int p = 0; p < P; ++p) {
+      typename V::I dots[1][N];
+      for (int n = 0; n < N; ++n) {
+        dots[0][n] = V::iset1(offsets[block * N + n]);
+      }
+      const std::byte* w[1] = {one.weights + layout.header_bytes + stored * layout.block_stride};
+      for (int64_t part = 0; part < parts; ++part) {
+        dot32<V, kKind, N, 1>(w, a + part * 32 * N * kPlanes, dots);
+        w[0] += kBlockBytes32;
+      }
+      typename V::F sum[1][N];
+      for (int n = 0; n < N; ++n) {
+        sum[0][n] = sums[p][n];
+      }
+      add_group<V, N, 1>(one, block, stored, tile, dots, sum);
+      for (int n = 0; n < N; ++n) {
+        sums[p][n] = sum[0][n];
+      }
+      one.weights += args.panel_stride;
+    }
+  }
+  store_sums<V, N, P>(args, sums);
+}
+
 template <class V, FloatKind kKind, int N, int P>
 void accumulate_float(const AccumulateArgs& args) {
   constexpr int64_t kStep = kKind == FloatKind::kBFloat16 ? 2 : 1;
