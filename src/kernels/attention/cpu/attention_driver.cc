@@ -96,7 +96,8 @@ void run_tiles(const AttentionParams& params, const AttentionKernel& kernel, con
 }
 
 // A step of few tokens: threads reduce ranges on their own and keep each result; after every wave
-// of ranges the kept results join the rows' states in order.
+// of ranges the kept results join the rows' states in order. Where one wave holds all ranges, a
+// tile that lies in one thread's share is reduced and finished there.
 class SplitRun {
  public:
   SplitRun(const AttentionParams& params, const AttentionKernel& kernel, const TileShape& shape,
@@ -107,6 +108,7 @@ class SplitRun {
         amount_(amount),
         pool_(pool),
         wave_(kWaveRanges / static_cast<int32_t>(amount.tokens)),
+        one_wave_(amount.most_ranges - amount.first_range <= wave_),
         row_floats_(kept_row_floats(params.kv.head_size)) {
     states_ = reinterpret_cast<float*>(params.workspace +
                                        pool.size() * tile_scratch_bytes(params.kv.head_size));
@@ -158,20 +160,47 @@ class SplitRun {
     return {std::max(span.begin, begin), std::min(span.end, end)};
   }
 
-  // This thread's part of the (tile, range) pairs of a wave.
-  void reduce_share(int32_t wave_begin, int32_t wave_end, int thread, TileWorker& worker) {
+  // Pairs [begin, end) are a thread's part of all the (tile, range) pairs of a wave.
+  struct Share {
+    int64_t begin;
+    int64_t end;
+    bool holds(int64_t first, int64_t count) const {
+      return first >= begin && first + count <= end;
+    }
+  };
+  Share share_of(int64_t pairs, int thread) const {
+    return {pairs * thread / pool_.size(), pairs * (thread + 1) / pool_.size()};
+  }
+  int64_t pairs_in_wave(int32_t wave_begin, int32_t wave_end) const {
     int64_t pairs = 0;
     for_tiles([&](const Tile& tile, int64_t) {
       const RangeSpan span = ranges_in_wave(tile, wave_begin, wave_end);
       pairs += std::max(0, span.end - span.begin);
     });
-    const int64_t share_begin = pairs * thread / pool_.size();
-    const int64_t share_end = pairs * (thread + 1) / pool_.size();
+    return pairs;
+  }
+  // Of a tile whose `count` pairs start at `first`: one thread reduces and finishes it.
+  bool in_one_share(int64_t pairs, int64_t first, int64_t count) const {
+    bool held = false;
+    for (int thread = 0; one_wave_ && !held && thread < pool_.size(); ++thread) {
+      held = share_of(pairs, thread).holds(first, count);
+    }
+    return held;
+  }
+
+  void reduce_share(int32_t wave_begin, int32_t wave_end, int thread, TileWorker& worker) {
+    const Share share = share_of(pairs_in_wave(wave_begin, wave_end), thread);
     int64_t pair = 0;
     for_tiles([&](const Tile& tile, int64_t first_token) {
       const RangeSpan span = ranges_in_wave(tile, wave_begin, wave_end);
+      const int64_t count = std::max(0, span.end - span.begin);
+      if (one_wave_ && share.holds(pair, count)) {
+        reduce_whole_tile(params_, tile, worker);
+        pair += count;
+        return;
+      }
       for (int32_t range = span.begin; range < span.end; ++range, ++pair) {
-        if (pair >= share_begin && pair < share_end) {
+        if (share.holds(pair, 1)) {
           worker.begin(tile);
           worker.reduce(range, span.end);
           keep(tile, first_token, range - wave_begin, worker);
@@ -198,21 +227,22 @@ class SplitRun {
 
   // This thread's rows join their ranges of the wave in order; the last wave writes the output.
   void join_share(int32_t wave_begin, int32_t wave_end, int thread) {
-    const int64_t rows = amount_.tokens * params_.num_heads;
-    const int64_t share_begin = rows * thread / pool_.size();
-    const int64_t share_end = rows * (thread + 1) / pool_.size();
-    int64_t first_token = 0;
-    for (const AttentionRow& row : params_.rows) {
-      for (int32_t token = 0; token < row.num_tokens; ++token) {
-        for (int32_t head = 0; head < params_.num_heads; ++head) {
-          const int64_t index = (first_token + token) * params_.num_heads + head;
-          if (index >= share_begin && index < share_end) {
-            join_row(row, token, head, index, {wave_begin, wave_end});
-          }
+    const int64_t pairs = pairs_in_wave(wave_begin, wave_end);
+    int64_t pair = 0;
+    for_tiles([&](const Tile& tile, int64_t first_token) {
+      const RangeSpan span = ranges_in_wave(tile, wave_begin, wave_end);
+      const int64_t count = std::max(0, span.end - span.begin);
+      const bool finished = in_one_share(pairs, pair, count);
+      pair += count;
+      for (int32_t row = 0; !finished && row < tile.num_tokens * tile.num_heads; ++row) {
+        const int32_t token = tile.token_begin + row / tile.num_heads;
+        const int32_t head = tile.head_begin + row % tile.num_heads;
+        const int64_t index = (first_token + token) * params_.num_heads + head;
+        if (index % pool_.size() == thread) {
+          join_row(*tile.row, token, head, index, {wave_begin, wave_end});
         }
       }
-      first_token += row.num_tokens;
-    }
+    });
   }
 
   void join_row(const AttentionRow& row, int32_t token, int32_t head, int64_t index,
@@ -243,7 +273,8 @@ class SplitRun {
   const TileShape& shape_;
   const Amount& amount_;
   device::ThreadPool& pool_;
-  int32_t wave_;        // ranges of a wave
+  int32_t wave_;  // ranges of a wave
+  bool one_wave_;
   int64_t row_floats_;  // of a state or kept result
   float* states_;       // [tokens * num_heads] rows
   float* kept_;         // [tokens * num_heads][wave] rows
