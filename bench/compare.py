@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # usage: .venv/bin/python bench/compare.py PEERS_FOLDER [--quick] [--threads N ...] [--bits B ...]
-#                                          [--rounds N] (called by scripts/bench)
+#                                          [--rounds N] [--seconds S] (called by scripts/bench)
 # Both run the same weights: each GGUF file that llama-quantize wrote is converted with its values
 # kept. Rates are of forward passes alone, zonda's from `zonda profile`. The programs take turns, so
 # that a change of the machine meets both; each keeps its best round.
+# With --seconds a call starts no measurement after that time; the next call goes on from there
+# (build/bench/measured.json), and the one that comes to the end writes the results.
 import argparse
 import datetime
 import json
@@ -20,7 +22,9 @@ ENGINES = ROOT / "build/bench"
 FORMATS = {"bf16": "BF16", "int8": "Q8_0", "int4": "Q4_0"}
 PROMPTS, BATCHES, CONTEXT, DECODED = (128, 512, 2048), (1, 4, 16), 128, 64
 QUICK_PROMPTS = (128, 512)
-REPEATS = 2  # of a prompt, within a round
+LONG_PROMPT = 1024  # from here on one run of a prompt in a round, otherwise REPEATS
+REPEATS = 2
+MEASURED = ENGINES / "measured.json"
 # What bounds a prompt: operations in the arithmetic of these weights.
 PREFILL_LIMIT = {"bf16": "bf16_flops", "int8": "int8_ops", "int4": "int8_ops"}
 # Smallest ratios to llama.cpp that the project promises: (bits, kind) -> ratio.
@@ -30,16 +34,13 @@ PROMISED = {("int4", "decode 1"): 1.0, ("int8", "decode 1"): 1.0, ("bf16", "deco
             ("bf16", "decode 16"): 1.5}
 
 
-class Rate(typing.NamedTuple):
-    """Tokens a second, and what that is a second of the limit named `limit`."""
-    tokens: float
-    used: float
-    limit: str
-
-
 def output(*command):
     return subprocess.run([*map(str, command)], check=True, stdout=subprocess.PIPE,
                           stderr=subprocess.DEVNULL).stdout.decode()
+
+
+def gguf_of(options, bits):
+    return options.peers / f"smollm2-{FORMATS[bits]}.gguf"
 
 
 def engine_of(name, gguf):
@@ -55,63 +56,98 @@ def engine_of(name, gguf):
     return engine
 
 
-def profile(engine, threads, part, repeats, **shape):
-    """One step of zonda: (limits of the machine in that process, the step)."""
-    options = [word for name, value in shape.items() for word in (f"--{name}", value)]
-    found = json.loads(output(ZONDA, "profile", engine, "--json", "--threads", threads,
-                              "--repeats", repeats, *options))
-    return found["limits"], found[part]
+def repeats_of(prompt):
+    return 1 if prompt >= LONG_PROMPT else REPEATS
 
 
-def zonda_round(engine, bits, threads, prompts):
-    """({kind: Rate}, limits): prompts count by their best time as in llama-bench, decode steps by
-    the median, which llama-batched-bench's mean comes close to."""
-    rates, limits = {}, {}
-    for prompt in prompts:
-        own, step = profile(engine, threads, "prefill", REPEATS, prefill_tokens=prompt)
-        keep_best(limits, own)
-        key = PREFILL_LIMIT[bits]
-        rates[f"prefill {prompt}"] = Rate(step["tokens"] / step["step_ms"] * 1e3,
-                                          step["floor_us"] * own[key] / step["step_ms"] * 1e-3, key)
-    for batch in BATCHES:
-        own, step = profile(engine, threads, "decode", DECODED, prefill_tokens=1,
-                            batch_size=batch, context=CONTEXT)
-        keep_best(limits, own)
+class Measurement(typing.NamedTuple):
+    """One program at one point: what a round consists of."""
+    program: str
+    bits: str
+    threads: int
+    part: str  # "prefill" or "decode"
+    size: int  # prompt tokens or sequences
+    turn: int
+
+    @property
+    def kind(self):
+        return f"{self.part} {self.size}"
+
+
+def measure_zonda(options, what):
+    """(tokens a second, units of the limit a second, limit's name, the machine's limits): a prompt
+    counts by its best time as in llama-bench, decode by the median step, which
+    llama-batched-bench's mean comes close to."""
+    engine = engine_of(what.bits, gguf_of(options, what.bits))
+    shape = {"prefill_tokens": what.size, "repeats": repeats_of(what.size)}
+    if what.part == "decode":
+        shape = {"prefill_tokens": 1, "repeats": DECODED, "batch_size": what.size,
+                 "context": CONTEXT}
+    words = [word for name, value in shape.items() for word in (f"--{name}", value)]
+    found = json.loads(output(ZONDA, "profile", engine, "--json", "--threads", what.threads,
+                              *words))
+    step = found[what.part]
+    if what.part == "prefill":
+        limit = PREFILL_LIMIT[what.bits]
+        seconds = step["step_ms"] * 1e-3
+        used = step["floor_us"] * 1e-6 * found["limits"][limit]
+    else:
+        limit = "read_bytes_per_s"
         seconds = step["median_step_ms"] * 1e-3
-        moved = sum(kernel["bytes"] for kernel in step["kernels"])
-        rates[f"decode {batch}"] = Rate(batch / seconds, moved / seconds, "read_bytes_per_s")
-    return rates, limits
+        used = sum(kernel["bytes"] for kernel in step["kernels"])
+    return step["tokens"] / seconds, used / seconds, limit, found["limits"]
 
 
-def llama_round(tools, gguf, threads, flash, prompts):
-    """{kind: tok/s}, with flash attention or without."""
-    rates = {}
-    lines = output(tools / "llama-bench", "-m", gguf, "-t", threads, "-fa", flash, "-p",
-                   ",".join(map(str, prompts)), "-n", 0, "-r", REPEATS, "-o", "jsonl")
-    for row in map(json.loads, lines.splitlines()):
-        rates[f"prefill {row['n_prompt']}"] = max(row["samples_ts"])
-    lines = output(tools / "llama-batched-bench", "-m", gguf, "-t", threads, "-c", 4096, "-fa",
-                   "on" if flash else "off", "-npp", CONTEXT, "-ntg", DECODED, "-npl",
-                   ",".join(map(str, BATCHES)), "--output-format", "jsonl")
-    for row in (json.loads(line) for line in lines.splitlines() if line.startswith("{")):
-        rates[f"decode {row['pl']}"] = row["speed_tg"]
-    return rates
+def measure_llama(options, what):
+    """Tokens a second, with flash attention in odd turns."""
+    tools, flash = options.peers / "build/bin", what.turn % 2
+    common = ["-m", gguf_of(options, what.bits), "-t", what.threads]
+    if what.part == "prefill":
+        lines = output(tools / "llama-bench", *common, "-fa", flash, "-p", what.size, "-n", 0,
+                       "-r", repeats_of(what.size), "-o", "jsonl")
+        return max(json.loads(lines)["samples_ts"])
+    lines = output(tools / "llama-batched-bench", *common, "-c", 4096, "-fa",
+                   "on" if flash else "off", "-npp", CONTEXT, "-ntg", DECODED, "-npl", what.size,
+                   "--output-format", "jsonl")
+    rows = [json.loads(line) for line in lines.splitlines() if line.startswith("{")]
+    return rows[-1]["speed_tg"]
 
 
-def keep_best(best, found):
-    for kind, rate in found.items():
-        best[kind] = max(best.get(kind, rate), rate)
+def plan(options):
+    """All measurements, in turns of the programs."""
+    points = [("prefill", size) for size in options.prompts] + [("decode", b) for b in BATCHES]
+    return [Measurement(program, bits, threads, part, size, turn)
+            for turn in range(options.rounds) for bits in options.bits
+            for threads in options.threads for part, size in points
+            for program in ("zonda", "llama")]
 
 
-def measure(engine, bits, tools, gguf, threads, options):
-    """(zonda's best rates, llama.cpp's best rates, limits): rounds of one program, then the other."""
-    mine, theirs, limits = {}, {}, {}
-    for turn in range(options.rounds):
-        found, new_limits = zonda_round(engine, bits, threads, options.prompts)
-        keep_best(mine, found)
-        keep_best(limits, new_limits)
-        keep_best(theirs, llama_round(tools, gguf, threads, turn % 2, options.prompts))
-    return mine, theirs, limits
+class Store:
+    """What has been measured; on disk after every measurement."""
+
+    def __init__(self, wanted):
+        fresh = {"wanted": wanted, "done": [], "zonda": {}, "llama": {}, "limits": {}, "loads": {}}
+        found = json.loads(MEASURED.read_text()) if MEASURED.exists() else fresh
+        self.data = found if found["wanted"] == wanted else fresh
+
+    def save(self):
+        MEASURED.write_text(json.dumps(self.data))
+
+    def add(self, options, what):
+        key = f"{what.bits} {what.threads} {what.kind}"
+        if what.program == "llama":
+            best = self.data["llama"].get(key, 0.0)
+            self.data["llama"][key] = max(best, measure_llama(options, what))
+        else:
+            tokens, used, limit, limits = measure_zonda(options, what)
+            best = self.data["zonda"].get(key, [0.0])
+            self.data["zonda"][key] = max(best, [tokens, used, limit])
+            known = self.data["limits"].setdefault(str(what.threads), {})
+            for name, value in limits.items():
+                known[name] = max(known.get(name, 0.0), value)
+        self.data["done"].append(list(what))
+        self.save()
+        print(" ".join(map(str, what)), flush=True)
 
 
 def load_seconds(engine):
@@ -124,19 +160,21 @@ def load_seconds(engine):
     return best
 
 
-def table(rows, limits):
+def table(data):
     lines = ["| bits | threads | what | zonda tok/s | of this machine's limit | llama.cpp tok/s | "
              "ratio | promised |", "|---|---|---|---|---|---|---|---|"]
-    for bits, threads, kind, rate, peer in rows:
+    for key, (tokens, used, limit) in data["zonda"].items():
+        bits, threads, kind = key.split(" ", 2)
         promised = PROMISED.get((bits, kind), "")
-        part = 100 * rate.used / limits[threads][rate.limit]
+        part = 100 * used / data["limits"][threads][limit]
         of_what = "read" if kind.startswith("decode") else "arithmetic"
-        lines.append(f"| {bits} | {threads} | {kind} | {rate.tokens:.1f} | {part:.0f} % {of_what} | "
-                     f"{peer:.1f} | {rate.tokens / peer:.2f} | {promised} |")
+        peer = data["llama"][key]
+        lines.append(f"| {bits} | {threads} | {kind} | {tokens:.1f} | {part:.0f} % {of_what} | "
+                     f"{peer:.1f} | {tokens / peer:.2f} | {promised} |")
     return lines
 
 
-def report(rows, loads, limits, machine):
+def report(data, machine):
     """The section of one run, newest first in the file."""
     commit = output("git", "-C", ROOT, "rev-parse", "--short", "HEAD").strip()
     date = datetime.date.today().isoformat()
@@ -144,23 +182,21 @@ def report(rows, loads, limits, machine):
              "`make bench`: SmolLM2-135M-Instruct; both programs on the same weights (BF16, Q8_0, "
              "Q4_0 of llama-quantize), forward passes only, the programs in turns, the best round of "
              "each.", ""]
-    for threads, found in limits.items():
+    for threads, found in data["limits"].items():
         lines.append(f"Limits with {threads} threads: "
                      f"read {found['read_bytes_per_s'] / 1e9:.1f} GB/s, "
                      f"fp32 {found['fp32_flops'] / 1e9:.0f} GFLOP/s, "
                      f"bf16 {found['bf16_flops'] / 1e9:.0f} GFLOP/s, "
                      f"int8 {found['int8_ops'] / 1e9:.0f} GOP/s.")
     lines.append("Process start, load and first token: " + ", ".join(
-        f"{bits} {1000 * seconds:.0f} ms" for bits, seconds in loads.items()) + ".")
-    return "\n".join([*lines, "", *table(rows, limits), "", ""])
+        f"{bits} {1000 * seconds:.0f} ms" for bits, seconds in data["loads"].items()) + ".")
+    return "\n".join([*lines, "", *table(data), "", ""])
 
 
 def write_results(section):
     file = ROOT / "bench/RESULTS.md"
-    top = ("# Results\n\nNewest first; each section is one run of `make bench`. Ratios matter, the "
-           "rest depends on the machine.\n\n")
-    _, mark, sections = file.read_text().partition("\n## ") if file.exists() else ("", "", "")
-    file.write_text(top + section + mark[1:] + sections)
+    top, mark, sections = file.read_text().partition("\n## ")
+    file.write_text(top + "\n" + section + mark[1:] + sections)
 
 
 def parsed_options():
@@ -169,6 +205,7 @@ def parsed_options():
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--bits", nargs="+", choices=FORMATS, default=list(FORMATS))
     parser.add_argument("--rounds", type=int, default=2, help="even: flash attention off and on")
+    parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--quick", action="store_true", help="without the prompt of 2048 tokens")
     options = parser.parse_args()
     options.prompts = QUICK_PROMPTS if options.quick else PROMPTS
@@ -176,23 +213,24 @@ def parsed_options():
 
 
 def main():
+    start = time.monotonic()
     options = parsed_options()
     ENGINES.mkdir(parents=True, exist_ok=True)
+    wanted = [list(what) for what in plan(options)]
+    store = Store([ZONDA.stat().st_mtime, *wanted])
+    for what in map(Measurement._make, wanted):
+        if list(what) in store.data["done"]:
+            continue
+        if time.monotonic() - start > options.seconds:
+            print(f"{len(store.data['done'])} of {len(wanted)} measured; the same call goes on")
+            return
+        if what.bits not in store.data["loads"]:
+            store.data["loads"][what.bits] = load_seconds(
+                engine_of(what.bits, gguf_of(options, what.bits)))
+        store.add(options, what)
     machine = json.loads(output(ZONDA, "doctor", "--json"))["processor"]
-    rows, loads, limits = [], {}, {}
-    for bits in options.bits:
-        gguf = options.peers / f"smollm2-{FORMATS[bits]}.gguf"
-        engine = engine_of(bits, gguf)
-        loads[bits] = load_seconds(engine)
-        for threads in options.threads:
-            mine, theirs, found = measure(engine, bits, options.peers / "build/bin",
-                                          gguf, threads, options)
-            keep_best(limits.setdefault(threads, {}), found)
-            for kind in sorted(mine, key=lambda kind: (kind.split()[0], int(kind.split()[1]))):
-                rows.append((bits, threads, kind, mine[kind], theirs[kind]))
-                print(f"{bits} {threads} threads {kind}: {mine[kind].tokens:.1f} tok/s, "
-                      f"{mine[kind].tokens / theirs[kind]:.2f} of llama.cpp", flush=True)
-    write_results(report(rows, loads, limits, machine))
+    write_results(report(store.data, machine))
+    MEASURED.unlink()
 
 
 if __name__ == "__main__":
