@@ -1,7 +1,6 @@
-// Continuous against static batching: answers of mixed lengths, log-uniform from 16 to 1,024 tokens.
-// Usage: cuda_batching_bench ENGINE REQUESTS INPUT
-// Static: the engine's largest batch at a time, the next one when all of it has answered.
-// SPDX-License-Identifier: Apache-2.0
+// Continuous against static batching: answers of mixed lengths, log-uniform from 16 to 1,024
+// tokens. Usage: cuda_batching_bench ENGINE REQUESTS INPUT Static: the engine's largest batch at a
+// time, the next one when all of it has answered. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -34,8 +33,9 @@ double run_static(Executor& executor, std::vector<Request> requests) {
   double seconds = 0.0;
   for (size_t begin = 0; begin < requests.size(); begin += batch) {
     const size_t end = std::min(begin + batch, requests.size());
-    seconds += run_all(executor, {std::make_move_iterator(requests.begin() + static_cast<ptrdiff_t>(begin)),
-                                  std::make_move_iterator(requests.begin() + static_cast<ptrdiff_t>(end))});
+    seconds += run_all(executor,
+                       {std::make_move_iterator(requests.begin() + static_cast<ptrdiff_t>(begin)),
+                        std::make_move_iterator(requests.begin() + static_cast<ptrdiff_t>(end))});
   }
   return seconds;
 }
@@ -51,10 +51,11 @@ void run(const std::string& path, int64_t count, int64_t input) {
   }
   const double continuous = run_all(*executor, requests);
   const double fixed = run_static(*executor, make_requests(2'000'000, count, input, vocab));
-  std::printf("%lld requests, %lld output tokens: continuous %.1f tok/s, static %.1f tok/s, %.2f times\n",
-              static_cast<long long>(count), static_cast<long long>(tokens),
-              static_cast<double>(tokens) / continuous, static_cast<double>(tokens) / fixed,
-              fixed / continuous);
+  std::printf(
+      "%lld requests, %lld output tokens: continuous %.1f tok/s, static %.1f tok/s, %.2f times\n",
+      static_cast<long long>(count), static_cast<long long>(tokens),
+      static_cast<double>(tokens) / continuous, static_cast<double>(tokens) / fixed,
+      fixed / continuous);
 }
 
 }  // namespace

@@ -5,29 +5,14 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "engine/step_times.h"
 
 namespace zonda::build {
 namespace {
 
 constexpr int64_t kDecodeContext = 127;
 constexpr int64_t kPrefillTokens = 128;
-constexpr int kRepeats = 5;
-
-// Runs one step several times and keeps each call's fastest time.
-Result<std::vector<double>> time_step(engine::Engine& engine, const engine::BatchInputs& inputs) {
-  std::vector<double> best(engine.plan().calls.size(), 1e30);
-  for (int repeat = 0; repeat < kRepeats; ++repeat) {
-    size_t index = 0;
-    const auto ran = engine.run_timed(inputs, [&](const engine::PlanCall&, double seconds) {
-      best[index] = std::min(best[index], seconds);
-      ++index;
-    });
-    if (!ran.ok()) {
-      return ran.error();
-    }
-  }
-  return best;
-}
+constexpr int64_t kRepeats = 3;
 
 std::string tactics_of(const engine::Call& call) {
   const auto* linear = std::get_if<engine::LinearCall>(&call);
@@ -122,21 +107,22 @@ Result<PlanMeasurement> measure_plan(const std::string& folder, const engine::Kv
   engine::SequenceInput sequence{static_cast<int32_t>(prompt), 0, blocks.data(),
                                  static_cast<int32_t>(prompt)};
   std::vector<int32_t> wanted = {static_cast<int32_t>(prompt) - 1};
-  Result<std::vector<double>> prefill = time_step(**engine, {tokens, {&sequence, 1}, wanted});
+  Result<engine::StepTimes> prefill =
+      engine::time_step(**engine, {tokens, {&sequence, 1}, wanted}, kRepeats);
   if (!prefill.ok()) {
     return prefill.error();
   }
-  out.prefill_seconds = std::move(*prefill);
+  out.prefill_seconds = std::move(prefill->calls);
   out.prefill = {prompt, 1, 1, 0};
   const int64_t context = std::min(kDecodeContext, prompt - 1);
   sequence = {1, static_cast<int32_t>(context), blocks.data(), static_cast<int32_t>(context)};
   wanted = {0};
-  Result<std::vector<double>> decode =
-      time_step(**engine, {std::span<const int32_t>(tokens).first(1), {&sequence, 1}, wanted});
+  Result<engine::StepTimes> decode = engine::time_step(
+      **engine, {std::span<const int32_t>(tokens).first(1), {&sequence, 1}, wanted}, kRepeats);
   if (!decode.ok()) {
     return decode.error();
   }
-  out.decode_seconds = std::move(*decode);
+  out.decode_seconds = std::move(decode->calls);
   out.decode = {1, 1, 1, context};
   return out;
 }

@@ -251,7 +251,8 @@ void run(const std::string& engine, int64_t requests, uint64_t seed, SchedulerPo
     const ExecutorLimits limits = (*executor)->limits();
     const int64_t tokens = int64_t{limits.kv_blocks} * limits.tokens_per_block;
     const int64_t fewest = limits.max_seq_len + limits.tokens_per_block;
-    config.kv_cache_bytes = limits.kv_bytes / tokens * std::max(std::min<int64_t>(tokens / 4, 4096), fewest);
+    config.kv_cache_bytes =
+        limits.kv_bytes / tokens * std::max(std::min<int64_t>(tokens / 4, 4096), fewest);
     executor->reset();
     executor = Executor::load(engine, config);
     if (!executor) {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <chrono>
 #include <map>
 #include <numeric>
 
@@ -17,6 +16,7 @@
 #include "cli/verb.h"
 #include "engine/cost.h"
 #include "engine/engine.h"
+#include "engine/step_times.h"
 #include "runtime/engine_info.h"
 
 namespace zonda::cli {
@@ -68,12 +68,7 @@ struct Step {
   std::vector<int32_t> blocks;  // [sequences, blocks of one]
   std::vector<engine::SequenceInput> sequences;
   std::vector<int32_t> logits_rows;
-};
-
-struct Measured {
-  std::vector<double> call_seconds;  // by call, the fastest
-  double step_seconds = 0.0;         // of the fastest whole step, run without timers
-  double median_seconds = 0.0;       // of the whole steps
+  std::vector<kernels::TokenChoice> choices;  // greedy: no logits cross to the host
 };
 
 struct Row {
@@ -103,6 +98,7 @@ Step make_step(const engine::EnginePlan& plan, int64_t sequences, int64_t tokens
                               step.blocks.data() + s * blocks,
                               static_cast<int32_t>(std::max<int64_t>(context, tokens_each))});
     step.logits_rows.push_back(static_cast<int32_t>((s + 1) * tokens_each - 1));
+    step.choices.emplace_back().mode = kernels::ChoiceMode::kGreedy;
   }
   constexpr int64_t kSpread = 7919;  // any tokens, not all the same
   for (int64_t i = 0; i < sequences * tokens_each; ++i) {
@@ -111,33 +107,9 @@ Step make_step(const engine::EnginePlan& plan, int64_t sequences, int64_t tokens
   return step;
 }
 
-Result<Measured> measure(engine::Engine& engine, const Step& step, int64_t repeats) {
-  const engine::BatchInputs inputs{step.tokens, step.sequences, step.logits_rows};
-  Measured measured;
-  measured.call_seconds.assign(engine.plan().calls.size(), 1e30);
-  std::vector<double> steps;
-  for (int64_t run = 0; run <= repeats; ++run) {  // the first one warms up
-    const auto start = std::chrono::steady_clock::now();
-    const auto plain = engine.run(inputs);
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-    size_t index = 0;
-    const auto timed = engine.run_timed(inputs, [&](const engine::PlanCall&, double seconds) {
-      if (run > 0 && index < measured.call_seconds.size()) {
-        measured.call_seconds[index] = std::min(measured.call_seconds[index], seconds);
-      }
-      ++index;
-    });
-    if (!plain || !timed) {
-      return plain ? timed.error() : plain.error();
-    }
-    if (run > 0) {
-      steps.push_back(elapsed.count());
-    }
-  }
-  std::sort(steps.begin(), steps.end());
-  measured.step_seconds = steps.front();
-  measured.median_seconds = steps[steps.size() / 2];
-  return measured;
+Result<engine::StepTimes> time_of(engine::Engine& engine, const Step& step, int64_t repeats) {
+  return engine::time_step(engine, {step.tokens, step.sequences, step.logits_rows, step.choices},
+                           repeats);
 }
 
 // "layers.3.mlp.fc" -> "layers.*.mlp.fc".
@@ -159,8 +131,9 @@ std::string tactic_of(const engine::Call& call, int64_t tokens) {
                            : linear->tactics[static_cast<size_t>(engine::token_bucket(tokens))];
 }
 
-std::vector<Row> make_rows(const engine::Engine& engine, const Step& step, const Measured& measured,
-                           const kernels::MachineLimits& limits, bool per_layer) {
+std::vector<Row> make_rows(const engine::Engine& engine, const Step& step,
+                           const engine::StepTimes& times, const kernels::MachineLimits& limits,
+                           bool per_layer) {
   std::vector<Row> rows;
   std::map<std::string, size_t> row_of;
   const engine::EnginePlan& plan = engine.plan();
@@ -179,7 +152,7 @@ std::vector<Row> make_rows(const engine::Engine& engine, const Step& step, const
     const engine::CallCost cost =
         engine::call_cost(plan, call.call, step.shape, engine.device().cost);
     ++row.calls;
-    row.seconds += measured.call_seconds[i];
+    row.seconds += times.calls[i];
     row.floor += engine::floor_seconds(cost, limits);
     row.bytes += cost.bytes;
     row.operations += cost.operations;
@@ -202,10 +175,10 @@ Row sum_of(const std::vector<Row>& rows) {
 double fraction(double part, double whole) { return whole > 0.0 ? part / whole : 0.0; }
 
 void print_step(std::string_view title, const Step& step, const std::vector<Row>& rows,
-                const Measured& measured) {
+                const engine::StepTimes& times) {
   print("{}: {} tokens of {} sequences after {} positions, {:.3f} ms, {:.1f} tok/s\n", title,
-        step.shape.tokens, step.shape.sequences, step.shape.context, measured.step_seconds * 1e3,
-        static_cast<double>(step.shape.tokens) / measured.step_seconds);
+        step.shape.tokens, step.shape.sequences, step.shape.context, times.fastest * 1e3,
+        static_cast<double>(step.shape.tokens) / times.fastest);
   TextTable table(
       {"call", "kernel", "tactic", "calls", "MB", "MOP", "time us", "floor us", "of it", "share"});
   const Row sum = sum_of(rows);
@@ -220,10 +193,15 @@ void print_step(std::string_view title, const Step& step, const std::vector<Row>
     add(row);
   }
   add(sum);
+  table.add({"outside of calls", "", "", "", "", "",
+             fmt::format("{:.1f}", (times.median - sum.seconds) * 1e6), "", "", ""});
+  table.add(
+      {"step (median)", "", "", "", "", "", fmt::format("{:.1f}", times.median * 1e6), "", "", ""});
   print("{}\n", table.text());
 }
 
-OrderedJson step_json(const Step& step, const std::vector<Row>& rows, const Measured& measured) {
+OrderedJson step_json(const Step& step, const std::vector<Row>& rows,
+                      const engine::StepTimes& times) {
   const Row sum = sum_of(rows);
   OrderedJson kernels = OrderedJson::array();
   for (const Row& row : rows) {
@@ -241,10 +219,11 @@ OrderedJson step_json(const Step& step, const std::vector<Row>& rows, const Meas
   return {{"tokens", step.shape.tokens},
           {"sequences", step.shape.sequences},
           {"context", step.shape.context},
-          {"step_ms", measured.step_seconds * 1e3},
-          {"median_step_ms", measured.median_seconds * 1e3},
-          {"tokens_per_s", static_cast<double>(step.shape.tokens) / measured.step_seconds},
+          {"step_ms", times.fastest * 1e3},
+          {"median_step_ms", times.median * 1e3},
+          {"tokens_per_s", static_cast<double>(step.shape.tokens) / times.fastest},
           {"time_us", sum.seconds * 1e6},
+          {"outside_us", (times.median - sum.seconds) * 1e6},
           {"floor_us", sum.floor * 1e6},
           {"fraction", fraction(sum.floor, sum.seconds)},
           {"kernels", kernels}};
@@ -310,8 +289,8 @@ Result<void> profile(const Arguments& arguments) {
     return limits.error();
   }
   const int64_t repeats = arguments.integer("repeats");
-  Result<Measured> prefill = measure(engine, subject->prefill, repeats);
-  Result<Measured> decode = measure(engine, subject->decode, repeats);
+  Result<engine::StepTimes> prefill = time_of(engine, subject->prefill, repeats);
+  Result<engine::StepTimes> decode = time_of(engine, subject->decode, repeats);
   if (!prefill || !decode) {
     return prefill ? decode.error() : prefill.error();
   }

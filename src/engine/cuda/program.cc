@@ -163,7 +163,7 @@ Result<void> CudaProgram::reserve_selected(int64_t rows) {
     const auto index = static_cast<int32_t>(i);
     bytes += plan_slot(index).selected_rows ? aligned(row_bytes(index) * target) : 0;
   }
-  graphs_.clear();
+  forget_graphs();
   if (Result<void> done = allocate(selected_arena_, bytes, "logits"); !done.ok()) {
     return done;
   }
@@ -297,7 +297,7 @@ Result<StepOutputs> CudaProgram::run(const BatchInputs& inputs, const CallTimer&
   const StepShapeKey step = StepInputs::shape_of(inputs, block);
   const GraphLimits limits{plan().limits.max_batch_size, max_tokens_,
                            static_cast<int32_t>((plan().limits.max_seq_len + block - 1) / block)};
-  const std::optional<StepShapeKey> padded = timer ? std::nullopt : graph_shape(step, limits);
+  const std::optional<StepShapeKey> padded = graph_shape(step, limits);
   const StepShapeKey& shape = padded ? *padded : step;
   if (Result<void> done = inputs_.upload(inputs, shape, block, rotary_, stream_); !done.ok()) {
     return done.error();
@@ -305,9 +305,9 @@ Result<StepOutputs> CudaProgram::run(const BatchInputs& inputs, const CallTimer&
   if (Result<void> done = upload_frequencies(); !done.ok()) {
     return done.error();
   }
-  const Result<void> issued = padded  ? replay(shape)
-                              : timer ? issue_timed(shape, timer)
-                                      : issue(shape);
+  const Result<void> issued = timer    ? issue_timed(shape, timer)
+                              : padded ? replay(shape)
+                                       : issue(shape, 0, plan().calls.size());
   if (!issued.ok()) {
     return issued.error();
   }
@@ -321,7 +321,7 @@ Result<void> CudaProgram::upload_frequencies() {
     return {};
   }
   if (frequencies_.size() < bytes) {
-    graphs_.clear();
+    forget_graphs();
     if (Result<void> done = allocate(frequencies_, static_cast<int64_t>(2 * bytes), "frequencies");
         !done.ok()) {
       return done;
@@ -332,9 +332,9 @@ Result<void> CudaProgram::upload_frequencies() {
                "[engine] the copy of rotary frequencies");
 }
 
-Result<void> CudaProgram::issue(const StepShapeKey& shape) {
+Result<void> CudaProgram::issue(const StepShapeKey& shape, size_t begin, size_t end) {
   bool dependent = false;
-  for (size_t i = 0; i < plan().calls.size(); ++i) {
+  for (size_t i = begin; i < end; ++i) {
     const cudaError_t status = issue(i, shape, dependent);
     if (status != cudaSuccess) {
       return check(status, fmt::format("[engine] kernel {}", plan().calls[i].name));
@@ -345,32 +345,14 @@ Result<void> CudaProgram::issue(const StepShapeKey& shape) {
 }
 
 Result<void> CudaProgram::issue_timed(const StepShapeKey& shape, const CallTimer& timer) {
-  std::vector<device::cuda::Event> marks;
-  for (size_t i = 0; i <= plan().calls.size(); ++i) {
-    Result<device::cuda::Event> mark = device::cuda::Event::create(true);
-    if (!mark) {
-      return mark.error();
-    }
-    if (Result<void> done = mark->record(stream_); !done.ok()) {
-      return done;
-    }
-    marks.push_back(std::move(*mark));
-    if (i < plan().calls.size()) {
-      if (Result<void> done = check(issue(i, shape, false), "[engine] a timed kernel");
-          !done.ok()) {
-        return done;
-      }
-    }
+  const size_t count = plan().calls.size();
+  const Result<std::vector<double>> times = step_timer_.time(
+      shape, count, [&](size_t begin, size_t end) { return issue(shape, begin, end); }, stream_);
+  if (!times) {
+    return times.error();
   }
-  if (Result<void> done = stream_.synchronize(); !done.ok()) {
-    return done;
-  }
-  for (size_t i = 0; i < plan().calls.size(); ++i) {
-    const Result<float> elapsed = device::cuda::elapsed_ms(marks[i], marks[i + 1]);
-    if (!elapsed) {
-      return elapsed.error();
-    }
-    timer(plan().calls[i], static_cast<double>(*elapsed) * 1e-3);
+  for (size_t i = 0; i < count; ++i) {
+    timer(plan().calls[i], (*times)[i]);
   }
   return {};
 }
@@ -380,11 +362,11 @@ Result<void> CudaProgram::replay(const StepShapeKey& shape) {
   if (found == graphs_.end()) {
     // Kernels load on their first use, which may not be recorded. Running twice is harmless: a step
     // writes the same values to the same places.
-    if (Result<void> done = issue(shape); !done.ok()) {
+    if (Result<void> done = issue(shape, 0, plan().calls.size()); !done.ok()) {
       return done;
     }
     Result<device::cuda::Graph> graph =
-        device::cuda::Graph::capture(stream_, [&] { return issue(shape); });
+        device::cuda::Graph::capture(stream_, [&] { return issue(shape, 0, plan().calls.size()); });
     if (!graph) {
       return graph.error();
     }

@@ -14,6 +14,7 @@
 #include "device/cuda/stream.h"
 #include "engine/backend.h"
 #include "engine/cuda/step_inputs.h"
+#include "engine/cuda/step_timer.h"
 #include "engine/cuda/token_chooser.h"
 #include "engine/rotary_frequencies.h"
 #include "kernels/gemm/cuda/linear.h"
@@ -55,8 +56,13 @@ class CudaProgram final : public Program {
   Result<void> reserve_selected(int64_t rows);
   void find_tactics(bool deterministic);
 
-  // Puts the whole step on the stream.
-  Result<void> issue(const StepShapeKey& shape);
+  // Those that hold addresses of buffers that are about to move.
+  void forget_graphs() {
+    graphs_.clear();
+    step_timer_.forget();
+  }
+  // Puts calls [begin, end) of the step on the stream.
+  Result<void> issue(const StepShapeKey& shape, size_t begin, size_t end);
   Result<void> issue_timed(const StepShapeKey& shape, const CallTimer& timer);
   Result<void> replay(const StepShapeKey& shape);
   Result<void> upload_frequencies();
@@ -125,6 +131,7 @@ class CudaProgram final : public Program {
   std::vector<std::byte*> slots_;
   StepInputs inputs_;
   std::map<StepShapeKey, device::cuda::Graph> graphs_;
+  StepTimer step_timer_;
 };
 
 }  // namespace zonda::engine::cuda
