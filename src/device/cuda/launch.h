@@ -15,6 +15,7 @@ namespace zonda::device::cuda {
 struct LaunchSite {
   cudaStream_t stream = nullptr;
   bool dependent = false;
+  int cluster = 0;  // blocks of a cluster along x; 0: no clusters. Architecture 90 and newer.
 };
 
 template <typename... Params, typename... Args>
@@ -25,11 +26,18 @@ cudaError_t launch(void (*kernel)(Params...), dim3 grid, dim3 block, size_t shar
   config.blockDim = block;
   config.dynamicSmemBytes = shared_bytes;
   config.stream = site.stream;
-  cudaLaunchAttribute attribute = {};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  config.attrs = &attribute;
-  config.numAttrs = site.dependent ? 1 : 0;
+  cudaLaunchAttribute attributes[2] = {};
+  config.attrs = attributes;
+  if (site.dependent) {
+    cudaLaunchAttribute& dependent = attributes[config.numAttrs++];
+    dependent.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    dependent.val.programmaticStreamSerializationAllowed = 1;
+  }
+  if (site.cluster > 0) {
+    cudaLaunchAttribute& cluster = attributes[config.numAttrs++];
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim = {static_cast<unsigned>(site.cluster), 1, 1};
+  }
   return cudaLaunchKernelEx(&config, kernel, static_cast<Params>(std::forward<Args>(args))...);
 }
 
