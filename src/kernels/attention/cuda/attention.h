@@ -52,6 +52,8 @@ cudaError_t decode_attention(const AttentionParams& params, const device::cuda::
 // qkv stays as it is. params.q, q_stride, num_heads, kv and activation are those of rope (qkv,
 // qkv_stride); rope.num_tokens is not used and rope.positions not read: a token's position is its
 // sequence's start_position. A token whose slot is -1 attends to its own key without appending it.
+// As a dependent launch it reads before the kernels ahead have ended: the arrays of int32_t, slots,
+// frequencies, and keys and values before start_position; no kernel ahead may write those.
 // cudaErrorInvalidValue also if !can_fuse(rope).
 cudaError_t fused_decode_attention(const AttentionParams& params, const RopeAppendParams& rope,
                                    const device::cuda::LaunchSite& site);

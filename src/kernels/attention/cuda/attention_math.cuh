@@ -146,30 +146,4 @@ struct KvHead {
   }
 };
 
-__device__ __forceinline__ uint4 load_stream(const char* at) {
-  uint4 v;
-  asm volatile("ld.global.L1::no_allocate.L2::128B.v4.u32 {%0,%1,%2,%3}, [%4];"
-               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-               : "l"(at));
-  return v;
-}
-
-// 16 bytes of a row of row_bytes from byte `at`; zeros beyond its end. kWhole: `at` is inside and
-// the row 16-byte aligned; otherwise it may be aligned to 8 bytes only.
-template <bool kWhole>
-__device__ __forceinline__ uint4 load_chunk(const char* row, int at, int row_bytes) {
-  if (kWhole) {
-    return load_stream(row + at);
-  }
-  uint2 low = {0, 0};
-  uint2 high = {0, 0};
-  if (at < row_bytes) {
-    low = *reinterpret_cast<const uint2*>(row + at);
-  }
-  if (at + 8 < row_bytes) {
-    high = *reinterpret_cast<const uint2*>(row + at + 8);
-  }
-  return {low.x, low.y, high.x, high.y};
-}
-
 }  // namespace zonda::kernels::cuda

@@ -1,6 +1,6 @@
 // Decode attention over a fp8 cache.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/attention/cuda/decode_kernel.cuh"
+#include "kernels/attention/cuda/decode_launch.cuh"
 
 namespace zonda::kernels::cuda {
 

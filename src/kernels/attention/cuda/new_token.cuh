@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/attention/cuda/attention_math.cuh"
+#include "kernels/attention/cuda/decode_device.cuh"
 
 namespace zonda::kernels::cuda {
 
@@ -33,7 +34,8 @@ __device__ __forceinline__ uint32_t fp8_word(const float* x) {
   return word;
 }
 
-// In shared memory, of one block: turn(), a barrier, take() and rotated_query(), a barrier.
+// In shared memory, of one block: turn(), a barrier, take() and rotated_query(), a barrier. `head`
+// is a head of the token in qkv or a copy of it.
 template <DType kKv, int kHead>
 struct NewToken {
   static constexpr int kBytes = KvType<kKv>::kBytes;
@@ -93,36 +95,24 @@ struct NewToken {
     return pack_eight(x, p.activation);
   }
 
-  // Makes `key` and `value` of a KV head from the token's row of qkv; `appends`: and writes them to
-  // their slot.
-  __device__ __forceinline__ void take(const RopeAppendParams& p, const char* row, int64_t token,
-                                       int kv_head, bool appends) {
-    constexpr int kChunks = kHead / 8;
-    static_assert(2 * kChunks <= 64);
-    const int kind = threadIdx.x / kChunks;
-    const int element = threadIdx.x % kChunks * 8;
-    if (kind > 1) {
-      return;
-    }
+  // Makes the elements [element, element + 8) of `key` (kind 0) or `value` (kind 1) from the
+  // token's `head` of qkv, and with a slot that is not negative writes them to the cache.
+  __device__ __forceinline__ void take(const RopeAppendParams& p, const char* head, int kind,
+                                       int kv_head, int element, int64_t slot) {
     const PagedKv& kv = p.kv;
+    const bool inside = element < kv.head_size;
     float x[8] = {};
-    if (element < kv.head_size) {
-      const int first_head = p.num_heads + kind * kv.num_kv_heads + kv_head;
-      const char* head = row + int64_t{first_head} * kv.head_size * 2;
-      if (kind == 0) {
-        rotated(x, p, head, element);
-      } else {
-        unpack_eight(x, *reinterpret_cast<const uint4*>(head + element * 2), p.activation);
-      }
+    if (inside && kind == 0) {
+      rotated(x, p, head, element);
+    } else if (inside) {
+      unpack_eight(x, *reinterpret_cast<const uint4*>(head + element * 2), p.activation);
     }
-    const int64_t slot = p.slots[token];
-    const int64_t block = slot / kv.block_size;
+    const int64_t block = slot >> log2_of(kv.block_size);
     const int64_t head_index = int64_t{kind} * kv.num_kv_heads + kv_head;
-    const int64_t in_block = head_index * kv.block_size + (slot - block * kv.block_size);
+    const int64_t in_block = head_index * kv.block_size + (slot & (kv.block_size - 1));
     char* to = static_cast<char*>(kv.base) +
                (block * kv.block_stride + in_block * kv.head_size + element) * kBytes;
-    const bool stores = appends && slot >= 0 && element < kv.head_size;
-    put((kind == 0 ? key : value), element, x, stores ? to : nullptr);
+    put((kind == 0 ? key : value), element, x, slot >= 0 && inside ? to : nullptr);
   }
 
   static __device__ __forceinline__ void put(uint4* chunks, int element, const float (&x)[8],

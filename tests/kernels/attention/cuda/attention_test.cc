@@ -112,6 +112,40 @@ TEST_F(AttentionCuda, DecodeDoesNotDependOnTheBatchTheBlocksOrTheBound) {
   }
 }
 
+// From 1 sequence, whose blocks form clusters, to many, whose rows are cut anywhere.
+TEST_F(AttentionCuda, DecodeDoesNotDependOnTheNumberOfSequences) {
+  for (const DType cache : {DType::kBFloat16, DType::kFloat8E4M3}) {
+    const DeviceShape shape{.num_heads = 32, .num_kv_heads = 8, .cache = cache};
+    std::mt19937 random(5);
+    std::vector<Chunk> many;
+    for (int id = 0; id < 70; ++id) {
+      const bool is_long = id % 30 == 7;
+      const auto start = static_cast<int32_t>(random() % (is_long ? 5000 : 300));
+      many.push_back({id, start, id % 9 == 5 ? 0 : 1});
+    }
+    const TokenBits all = DeviceScene(shape, many, 1).run(Kernel::kDecode, 0, 3);
+    for (const size_t count : {1, 2, 5, 8, 17}) {
+      const std::vector<Chunk> few(many.begin() + 7, many.begin() + 7 + static_cast<int>(count));
+      for (const int32_t bound : {0, 9000}) {
+        for (const auto& [token, bits] : DeviceScene(shape, few, 2).run(Kernel::kDecode, bound)) {
+          ASSERT_EQ(bits, all.at(token))
+              << count << " sequences, bound " << bound << ", sequence " << token.first;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(AttentionCuda, LongContextsEqualTheReference) {
+  for (const DType cache : {DType::kBFloat16, DType::kFloat8E4M3}) {
+    const DeviceShape shape{.num_heads = 4, .num_kv_heads = 1, .cache = cache};
+    for (const int32_t length : {4097, 9000}) {
+      DeviceScene scene(shape, {{0, length, 1}}, 1);
+      compare(scene, Kernel::kDecode, 1, "long");
+    }
+  }
+}
+
 TEST_F(AttentionCuda, BlocksBehindTheWindowAreNotRead) {
   for (const int32_t window : {1, 33, 64, 100}) {
     const DeviceShape shape{.window = window};
@@ -245,28 +279,41 @@ TEST(AttentionCudaParameters, WrongOnesAreRefused) {
 }
 
 // The division of keys among blocks, without a GPU.
-TEST(DecodeSplit, SharesCoverEveryTileOnceAndFitTheLaunch) {
+TEST(DecodeSplit, SharesCoverEveryTileOnceAndAreNoMoreThanPromised) {
   for (const auto& [heads, kv_heads] : {std::pair{32, 8}, {8, 8}, {71, 1}, {28, 4}, {256, 128}}) {
     const cuda::DecodeSplit split = cuda::decode_split(heads, kv_heads);
     EXPECT_GE(split.group_tiles * cuda::kDecodeHeads * kv_heads, heads);
-    for (int32_t end = 1; end < 5000; end += end < 300 ? 1 : 61) {
+    int32_t most = 0;
+    for (int32_t end = 1; end < 20000; end += end < 3000 ? 1 : 61) {
       for (const int32_t begin : {0, end / 2, end - 1}) {
-        int32_t next = begin / cuda::kDecodeTile;
-        int32_t used = 0;
-        for (int32_t share = 0; share < split.shares; ++share) {
-          const cuda::DecodeShare s = cuda::decode_share(split, begin, end, share);
-          if (s.first_tile < s.last_tile) {
-            EXPECT_EQ(s.first_tile, next);
-            EXPECT_EQ(share, used);
-            next = s.last_tile;
-            ++used;
-          }
-        }
-        const int32_t tiles = (end + cuda::kDecodeTile - 1) / cuda::kDecodeTile;
-        EXPECT_EQ(next, tiles);
-        EXPECT_EQ(cuda::decode_share(split, begin, end, 0).used, used);
-        EXPECT_LE(used, cuda::decode_blocks(split, end));
+        const cuda::DecodeShares s = cuda::decode_shares(split, begin, end);
+        EXPECT_EQ(s.first, begin / cuda::kDecodeTile);
+        EXPECT_EQ(s.last, (end + cuda::kDecodeTile - 1) / cuda::kDecodeTile);
+        EXPECT_LT(s.first + (s.count - 1) * s.each, s.last);
+        EXPECT_GE(s.first + s.count * s.each, s.last);
+        EXPECT_LE(s.count, split.shares);
+        most = std::max(most, s.count);
+        ASSERT_GE(cuda::most_decode_shares(split, end), most) << end;
       }
+    }
+  }
+}
+
+TEST(DecodeSplit, PlansFitTheDevice) {
+  for (const int32_t rows : {1, 8, 64, 66, 67, 256, 4096}) {
+    for (const int32_t length : {1, 100, 512, 1024, 1025, 4096, 40000}) {
+      const cuda::DecodeSplit split = cuda::decode_split(32, 8);
+      const int32_t shares = cuda::most_decode_shares(split, length);
+      const cuda::DecodePlan plan = cuda::decode_plan(split, rows, length, 132, 2, true);
+      if (plan.cluster > 0) {
+        EXPECT_EQ(plan.blocks, rows * plan.cluster);
+        EXPECT_LE(plan.blocks, 132);
+        EXPECT_LE(shares, plan.cluster * cuda::kSharesOfClusterBlock);
+      } else {
+        EXPECT_LE(plan.blocks, 264);
+        EXPECT_LE(plan.blocks, rows * shares);
+      }
+      EXPECT_EQ(cuda::decode_plan(split, rows, length, 132, 2, false).cluster, 0);
     }
   }
 }
