@@ -52,13 +52,20 @@ def timed(name, arguments):
 
 
 def compare(name, found, expected):
-    """Top-1 agreement and mean KL(expected, found)."""
-    agree = float((found.argmax(1) == expected.argmax(1)).mean())
+    """Top-1 agreement and mean KL(expected, found).
+
+    Random weights leave the first two of 128,256 logits close together: agreement is printed also for the positions
+    where they are further apart than eight times the rms difference.
+    """
+    same = found.argmax(1) == expected.argmax(1)
+    agree = float(same.mean())
     a = torch.log_softmax(torch.from_numpy(expected).double(), 1)
     b = torch.log_softmax(torch.from_numpy(found).double(), 1)
     divergence = float((a.exp() * (a - b)).sum(1).mean())
     delta = found.astype(np.float64) - expected
-    print(f"{name}: top-1 {100 * agree:.2f} %, KL {divergence:.3e}, rms {np.sqrt(np.square(delta).mean()):.5f}, "
+    two = np.partition(expected, -2, axis=1)[:, -2:]
+    clear = two[:, 1] - two[:, 0] > 8 * np.sqrt(np.square(delta).mean())
+    print(f"{name}: top-1 {100 * agree:.2f} % ({same[clear].sum()} of {clear.sum()} where it is clear), KL {divergence:.3e}, rms {np.sqrt(np.square(delta).mean()):.5f}, "
           f"largest {np.abs(delta).max():.4f}", flush=True)
     return agree
 

@@ -11,7 +11,7 @@ using device::cuda::Event;
 using device::cuda::Graph;
 using device::cuda::Stream;
 
-constexpr double kLongStep = 5e-3;  // seconds
+constexpr double kLongStep = 12e-3;  // seconds
 
 Result<double> seconds_between(const Event& begin, const Event& end) {
   const Result<float> elapsed = device::cuda::elapsed_ms(begin, end);
