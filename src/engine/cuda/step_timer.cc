@@ -28,9 +28,9 @@ Result<double> time_graph(const Graph& graph, const Stream& stream) {
     return begin ? end.error() : begin.error();
   }
   // While the first replay runs, the host puts the second one behind it: no launch is waited for.
-  for (const Result<void>& done : {graph.launch(stream), begin->record(stream),
-                                   graph.launch(stream), end->record(stream),
-                                   stream.synchronize()}) {
+  for (const Result<void>& done :
+       {graph.launch(stream), begin->record(stream), graph.launch(stream), end->record(stream),
+        stream.synchronize()}) {
     if (!done.ok()) {
       return done.error();
     }

@@ -12,8 +12,8 @@
 
 namespace zonda::engine::cuda {
 
-// Short kernels overlap, so a call's time is what it adds to the calls ahead of it: the times add up
-// to the step. In a long step overlaps are nothing beside the kernels, and one pass will do.
+// Short kernels overlap, so a call's time is what it adds to the calls ahead of it: the times add
+// up to the step. In a long step overlaps are nothing beside the kernels, and one pass will do.
 class StepTimer {
  public:
   // Puts calls [begin, end) on the stream; running a call again is harmless.
