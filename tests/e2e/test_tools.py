@@ -46,3 +46,6 @@ def test_profile_lists_kernels_of_prefill_and_decode(zonda, tiny_engine):
     assert "prefill" in table.lower() and "decode" in table.lower()
     out = json.loads(zonda("profile", tiny_engine, "--json"))
     assert {"prefill", "decode"} <= set(out)
+    for step in (out["prefill"], out["decode"]):
+        assert sum(kernel["time_us"] for kernel in step["kernels"]) == pytest.approx(step["time_us"])
+        assert step["time_us"] + step["outside_us"] == pytest.approx(step["median_step_ms"] * 1e3)
