@@ -170,6 +170,22 @@ TEST_F(AttentionCuda, PrefillEqualsTheReferenceUpToRounding) {
   }
 }
 
+TEST_F(AttentionCuda, PrefillOfOddAndEvenGroupsEqualsTheReference) {
+  for (const DType cache : {DType::kBFloat16, DType::kFloat16, DType::kFloat8E4M3}) {
+    for (const int32_t head_size : {64, 128}) {
+      for (const int32_t group : {1, 2, 3, 4}) {
+        const DeviceShape shape{.num_heads = 2 * group,
+                                .num_kv_heads = 2,
+                                .head_size = head_size,
+                                .cache = cache,
+                                .window = group == 4 ? 150 : 0};
+        DeviceScene scene(shape, {{0, 0, 300}, {1, 500, 40}, {2, 129, 129}}, 1);
+        compare(scene, Kernel::kPrefill, 29, describe(shape));
+      }
+    }
+  }
+}
+
 TEST_F(AttentionCuda, PrefillDoesNotDependOnTheChunksOrTheBlocks) {
   for (const DType cache : {DType::kBFloat16, DType::kFloat16, DType::kFloat8E4M3}) {
     for (const int32_t head_size : {64, 96, 128, 256}) {
