@@ -7,6 +7,7 @@
 
 #include "runtime/fake_runner.h"
 #include "runtime/step_loop.h"
+#include "test_support/round_seed.h"
 
 namespace zonda::runtime {
 namespace {
@@ -16,7 +17,7 @@ using Outputs = std::map<std::pair<RequestId, int32_t>, Tokens>;
 
 // 32 requests of all kinds; the same for each call.
 std::vector<Request> requests() {
-  std::mt19937 random(5);
+  std::mt19937 random(test::round_seed(5));
   std::vector<Request> all(32);
   for (size_t i = 0; i < all.size(); ++i) {
     Request& request = all[i];
@@ -61,7 +62,7 @@ Outcome run_all(const FakeOptions& options, const ExecutorConfig& config, size_t
   EXPECT_TRUE(created.ok());
   StepLoop& loop = **created;
   Outcome result;
-  std::mt19937 random(9);
+  std::mt19937 random(test::round_seed(9));
   auto pending = requests();
   RequestId next = 0;
   RequestId noise_id = 1000;
@@ -134,7 +135,7 @@ TEST_F(Invariance, AnyChunkSize) {
 
 TEST_F(Invariance, PrefixReuseOnOrOff) {
   const Outcome reused = run_all(options(8), {}, 2);
-  EXPECT_GT(reused.reused, 20);
+  EXPECT_GT(reused.reused, 0);
   expect_same(reused);
   expect_same(run_all(options(8), {.enable_block_reuse = false}, 2));
 }
@@ -144,7 +145,7 @@ TEST_F(Invariance, PausedOrNot) {
     const Outcome paused =
         run_all(options(8, 17),
                 {.policy = SchedulerPolicy::kMaxUtilization, .enable_block_reuse = reuse}, 32);
-    EXPECT_GT(paused.pauses, 5);
+    EXPECT_GT(paused.pauses, 0);
     expect_same(paused);
   }
 }

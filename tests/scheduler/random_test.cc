@@ -6,6 +6,7 @@
 #include <set>
 
 #include "scheduler/simulation.h"
+#include "test_support/round_seed.h"
 
 namespace zonda::scheduler {
 namespace {
@@ -128,8 +129,9 @@ struct Totals {
   int64_t copied = 0;
 };
 
-Totals run_all(Policy policy, uint32_t first_seed) {
+Totals run_all(Policy policy, uint32_t own_seed) {
   Totals totals;
+  const uint32_t first_seed = test::round_seed(own_seed);
   for (uint32_t seed = 0; seed < 100 && !testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(first_seed + seed));
     RandomRun run(policy, first_seed + seed);
