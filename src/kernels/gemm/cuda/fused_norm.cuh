@@ -10,7 +10,8 @@
 
 namespace zonda::kernels::cuda {
 
-// x * g rounded to 16 bits, and the sum of x^2 on the side.
+// x * g rounded to 16 bits, and the sum of x^2 on the side. Squares are added up eight at a time,
+// then over slices, then over the four lanes of a token and the eight shares of k.
 template <class Element>
 __device__ __forceinline__ uint32_t norm_pair(uint32_t pair, float g0, float g1, float& squares) {
   const float2 x = Element::unpack(pair);
@@ -25,10 +26,13 @@ struct NormWeights {
 
   template <class Element>
   __device__ __forceinline__ uint4 apply(uint4 x, float& squares) const {
-    return {norm_pair<Element>(x.x, low.x, low.y, squares),
-            norm_pair<Element>(x.y, low.z, low.w, squares),
-            norm_pair<Element>(x.z, high.x, high.y, squares),
-            norm_pair<Element>(x.w, high.z, high.w, squares)};
+    float eight = 0.0f;
+    const uint4 scaled = {norm_pair<Element>(x.x, low.x, low.y, eight),
+                          norm_pair<Element>(x.y, low.z, low.w, eight),
+                          norm_pair<Element>(x.z, high.x, high.y, eight),
+                          norm_pair<Element>(x.w, high.z, high.w, eight)};
+    squares += eight;
+    return scaled;
   }
 };
 
