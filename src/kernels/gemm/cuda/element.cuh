@@ -23,8 +23,8 @@ struct Bf16 {
   using Value = __nv_bfloat16;
   using Pair = __nv_bfloat162;
   static constexpr uint32_t kOnes = 0x3f803f80u;
-  static constexpr uint32_t kNibbleBias = 0x43004300u;    // 128
-  static constexpr uint32_t kNibbleOffset = 0x43084308u;  // 128 + 8
+  static constexpr uint32_t kNibbleBias = 0x43004300u;  // 128
+  static constexpr float kNibbleShift = 128.0f;
 
   static __device__ __forceinline__ float to_float(Value value) { return __bfloat162float(value); }
   static __device__ __forceinline__ Value from_float(float value) {
@@ -53,8 +53,8 @@ struct Fp16 {
   using Value = __half;
   using Pair = __half2;
   static constexpr uint32_t kOnes = 0x3c003c00u;
-  static constexpr uint32_t kNibbleBias = 0x64006400u;    // 1024
-  static constexpr uint32_t kNibbleOffset = 0x64086408u;  // 1024 + 8
+  static constexpr uint32_t kNibbleBias = 0x64006400u;  // 1024
+  static constexpr float kNibbleShift = 1024.0f;
 
   static __device__ __forceinline__ float to_float(Value value) { return __half2float(value); }
   static __device__ __forceinline__ Value from_float(float value) { return __float2half_rn(value); }

@@ -32,6 +32,14 @@ struct MmaArgs {
   Output output;
 };
 
+// Adds half a slice of tokens to their sums: to column t of every row, that of token t.
+template <class Element>
+__device__ __forceinline__ void add_tokens(float (&sums)[4], const uint4& tokens, int half) {
+  constexpr uint32_t kOnes = Element::kOnes;
+  Element::mma(sums, kOnes, kOnes, kOnes, kOnes, half == 0 ? tokens.x : tokens.z,
+               half == 0 ? tokens.y : tokens.w);
+}
+
 // Registers of one warp: sums of kTiles row tiles for kTokenTiles x 8 tokens.
 template <class Format, int kTiles, int kTokenTiles>
 struct WarpSums {
@@ -41,6 +49,8 @@ struct WarpSums {
   float products[kTiles][kTokenTiles][4] = {};
   float token_sums[kTokenTiles][4] = {};
 
+  // kAddTokens: token_sums grow along; else the caller sets them before end_group().
+  template <bool kAddTokens = Format::kTokenSums>
   __device__ __forceinline__ void add_slice(const uint4 (&loads)[kTiles][Format::kLoads],
                                             const uint4 (&tokens)[kTokenTiles], int slice) {
 #pragma unroll
@@ -56,13 +66,10 @@ struct WarpSums {
           Format::Element::mma(to, a.a0, a.a1, a.a2, a.a3, b0, b1);
         }
       }
-      if constexpr (Format::kMinimum) {
-        constexpr uint32_t kOnes = Format::Element::kOnes;
+      if constexpr (kAddTokens) {
 #pragma unroll
         for (int n = 0; n < kTokenTiles; ++n) {
-          Format::Element::mma(token_sums[n], kOnes, kOnes, kOnes, kOnes,
-                               half == 0 ? tokens[n].x : tokens[n].z,
-                               half == 0 ? tokens[n].y : tokens[n].w);
+          add_tokens<typename Format::Element>(token_sums[n], tokens[n], half);
         }
       }
     }

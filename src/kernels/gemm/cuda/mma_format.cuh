@@ -47,6 +47,25 @@ __device__ __forceinline__ void load_words(const std::byte* at, uint32_t* words)
   }
 }
 
+// cp.async of what one lane will read itself; kBytes 4, 8 or 16.
+template <int kBytes>
+__device__ __forceinline__ void copy_async(uint32_t to, const std::byte* from) {
+  if constexpr (kBytes == 16) {
+    asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16;" ::"r"(to), "l"(from)
+                 : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from), "n"(kBytes)
+                 : "memory");
+  }
+}
+
+// Asks for `bytes` (a multiple of 16) to be brought into the L2 cache.
+__device__ __forceinline__ void prefetch_l2(const std::byte* from, int bytes) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
+#endif
+}
+
 // The A fragment of one m16n8k16: rows r and r + 8, first and second pair of k.
 struct Fragment {
   uint32_t a0, a1, a2, a3;
@@ -54,7 +73,9 @@ struct Fragment {
 
 // A format has: kStepSlices slices a pipeline step; kLoads 16-byte loads and kScales 4-byte loads
 // of a lane for one tile's step; steps(): steps of the first `chunk` chunks; Cursor: where a lane
-// reads; fragment(): the product operand of half a slice of a step.
+// reads, into registers (load) or its own part of shared memory (copy);
+// fragment(): the product operand of half a slice of a step; kTokenSums: add_scaled() needs the
+// sums of the tokens' values.
 template <class ElementType>
 struct FloatFormat {
   using Element = ElementType;
@@ -63,7 +84,7 @@ struct FloatFormat {
   static constexpr int kScales = 0;
   static constexpr int kGroups = 0;
   static constexpr bool kInteger = false;
-  static constexpr bool kMinimum = false;
+  static constexpr bool kTokenSums = false;
 
   static __device__ __forceinline__ int steps(const PackedLayout& layout, int chunk) {
     return min(chunk * (kChunk / kSlice), layout.padded_cols / kSlice);
@@ -82,6 +103,11 @@ struct FloatFormat {
     __device__ __forceinline__ void load(int step, uint4* loads, uint32_t*) const {
       loads[0] = load_weight16(row + step * 64);
       loads[1] = load_weight16(row + half_tile + step * 64);
+    }
+    // To `to`, `to` + 512: the lane's place in each.
+    __device__ __forceinline__ void copy(int step, uint32_t to, uint32_t) const {
+      copy_async<16>(to, row + step * 64);
+      copy_async<16>(to + kLoadBytes, row + half_tile + step * 64);
     }
   };
 
@@ -106,7 +132,9 @@ __device__ __forceinline__ uint32_t expand_int8(Fp16, uint32_t word, uint32_t se
 template <class ElementType>
 struct Int8Fragments {
   static constexpr int kLoads = 4;
-  static constexpr float kOffset = 128.0f;  // u - q
+  static constexpr float kShift = 0.0f;           // fragment - stored value
+  static constexpr float kZero = 0.0f;            // stored value of zero without minimum
+  static constexpr float kMinimumZero = -128.0f;  // and with minimum
 
   static __device__ __forceinline__ Fragment fragment(const uint4* loads, int slice, int half) {
     const uint4 v = loads[slice];
@@ -118,14 +146,21 @@ struct Int8Fragments {
   }
 };
 
+// The products are those of 128 + u (float16: 1024 + u), which takes no subtraction a weight.
 template <class ElementType>
 struct Int4Fragments {
   static constexpr int kLoads = 2;
-  static constexpr float kOffset = 8.0f;
+  static constexpr float kShift = ElementType::kNibbleShift;
+  static constexpr float kZero = 8.0f;
+  static constexpr float kMinimumZero = 0.0f;
 
   static __device__ __forceinline__ uint32_t expand(uint32_t word) {
-    return ElementType::subtract((word & 0x000f000fu) | ElementType::kNibbleBias,
-                                 ElementType::kNibbleOffset);
+    // One instruction; left alone the compiler makes two of (word & mask) | bias.
+    uint32_t pair;
+    asm("lop3.b32 %0, %1, 0x000f000f, %2, 0xea;"
+        : "=r"(pair)
+        : "r"(word), "n"(ElementType::kNibbleBias));
+    return pair;
   }
   static __device__ __forceinline__ Fragment fragment(const uint4* loads, int slice, int half) {
     const uint4 v = loads[slice / 2];
@@ -146,6 +181,10 @@ struct IntegerFormat {
   static constexpr bool kMinimum = kHasMinimum;
   static constexpr int kPlanes = kMinimum ? 2 : 1;
   static constexpr int kScales = kGroups * kPlanes;
+  // What the product operand holds where the weight (without its minimum) is zero.
+  static constexpr float kOffset =
+      Values::kShift + (kMinimum ? Values::kMinimumZero : Values::kZero);
+  static constexpr bool kTokenSums = kMinimum || kOffset != 0.0f;
 
   static __device__ __forceinline__ int steps(const PackedLayout&, int chunk) { return chunk; }
 
@@ -173,25 +212,43 @@ struct IntegerFormat {
       }
       load_words<kScales>(scales + int64_t{step} * (8 * kScales * 4), words);
     }
+    // To `to` + 512 i, the words behind them: the lane's 16 * max(1, words / 4) bytes each.
+    __device__ __forceinline__ void copy(int step, uint32_t to, uint32_t words_to) const {
+      const std::byte* from = values + int64_t{step} * (kLoads * kLoadBytes);
+#pragma unroll
+      for (int i = 0; i < kLoads; ++i) {
+        copy_async<16>(to + i * kLoadBytes, from + i * kLoadBytes);
+      }
+      const std::byte* words = scales + int64_t{step} * (8 * kScales * 4);
+      if constexpr (kScales == 8) {
+        copy_async<16>(words_to, words);
+        copy_async<16>(words_to + kLoadBytes, words + 16);
+      } else if constexpr (kScales > 0) {
+        copy_async<kScales * 4>(words_to, words);
+      }
+    }
     // The row's scale (and minimum) where there are no groups.
     __device__ __forceinline__ void load_row(uint32_t* words) const {
       load_words<kPlanes>(scales, words);
     }
   };
 
-  // acc += scale * products + (minimum + offset * scale) * token_sums, with the words of one group.
+  // acc += scale * (products - offset * token_sums) + minimum * token_sums, with the words of one
+  // group.
   static __device__ __forceinline__ void add_scaled(const uint32_t* words,
                                                     const float (&products)[4],
                                                     const float (&token_sums)[4], float (&acc)[4]) {
     const float2 scale = Fp16::unpack(words[0]);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const float row_scale = i < 2 ? scale.x : scale.y;
-      acc[i] = fmaf(row_scale, products[i], acc[i]);
+      float product = products[i];
+      if constexpr (kOffset != 0.0f) {
+        product = fmaf(-kOffset, token_sums[i], product);
+      }
+      acc[i] = fmaf(i < 2 ? scale.x : scale.y, product, acc[i]);
       if constexpr (kMinimum) {
         const float2 minimum = Fp16::unpack(words[1]);
-        const float row_minimum = fmaf(Values::kOffset, row_scale, i < 2 ? minimum.x : minimum.y);
-        acc[i] = fmaf(row_minimum, token_sums[i], acc[i]);
+        acc[i] = fmaf(i < 2 ? minimum.x : minimum.y, token_sums[i], acc[i]);
       }
     }
   }
