@@ -16,11 +16,12 @@ using Tactics = std::vector<LinearTactic>;
 
 class TacticRegistry {
  public:
-  TacticRegistry() {
+  explicit TacticRegistry(bool streams) {
     for (size_t i = 0; i < kFormats; ++i) {
       const auto format = static_cast<WeightFormat>(i);
       for (const std::span<const LinearTactic> list :
-           {mma_tactics(format), cublaslt_tactics(format)}) {
+           {streams ? stream_tactics(format) : std::span<const LinearTactic>(), mma_tactics(format),
+            cublaslt_tactics(format)}) {
         tactics_[i].insert(tactics_[i].end(), list.begin(), list.end());
       }
     }
@@ -54,10 +55,11 @@ int64_t linear_workspace_bytes(const PackedType& packed, int64_t max_tokens) {
   return cublaslt_workspace_bytes(packed, max_tokens);
 }
 
-// All kernels of today run on 80 and newer.
-std::span<const LinearTactic> linear_tactics(const WeightType& type, int) {
-  static const TacticRegistry registry;
-  return registry.tactics(type.format);
+// All but the streaming kernels run on 80 and newer.
+std::span<const LinearTactic> linear_tactics(const WeightType& type, int compute_capability) {
+  static const TacticRegistry with_streams(true);
+  static const TacticRegistry without(false);
+  return (compute_capability >= 90 ? with_streams : without).tactics(type.format);
 }
 
 const LinearTactic& default_linear_tactic(const WeightType& type, int compute_capability,

@@ -46,10 +46,25 @@ __device__ __forceinline__ void store_value(const Output& output, int64_t at, fl
   }
 }
 
-// kStore and kAddResidual: `sum` of row `row` of tile `tile`; nothing for padding rows.
+// The residual of row `row` of tile `tile`; 0 where there is none.
+template <class Element>
+__device__ __forceinline__ float load_residual(const Output& output, const PackedLayout& layout,
+                                               int64_t token, int32_t tile, int32_t row) {
+  const int32_t column = row_column(layout, tile, row);
+  if (output.epilogue != Epilogue::kAddResidual || tile >= layout.tiles || column < 0 ||
+      token >= output.num_tokens) {
+    return 0.0f;
+  }
+  const auto* residual = static_cast<const typename Element::Value*>(output.residual);
+  return Element::to_float(residual[token * output.y_stride + column]);
+}
+
+// kStore and kAddResidual: `sum` of row `row` of tile `tile`, to which `residual` is added; nothing
+// for padding rows.
 template <class Element>
 __device__ __forceinline__ void store_sum(const Output& output, const PackedLayout& layout,
-                                          int64_t token, int32_t tile, int32_t row, float sum) {
+                                          int64_t token, int32_t tile, int32_t row, float sum,
+                                          float residual) {
   const int32_t column = row_column(layout, tile, row);
   if (tile >= layout.tiles || column < 0 || token >= output.num_tokens) {
     return;
@@ -57,12 +72,17 @@ __device__ __forceinline__ void store_sum(const Output& output, const PackedLayo
   if (output.bias != nullptr) {
     sum += output.bias[column];
   }
-  const int64_t at = token * output.y_stride + column;
   if (output.epilogue == Epilogue::kAddResidual) {
-    const auto* residual = static_cast<const typename Element::Value*>(output.residual);
-    sum = Element::to_float(residual[at]) + sum;
+    sum = residual + sum;
   }
-  store_value<Element>(output, at, sum);
+  store_value<Element>(output, token * output.y_stride + column, sum);
+}
+
+template <class Element>
+__device__ __forceinline__ void store_sum(const Output& output, const PackedLayout& layout,
+                                          int64_t token, int32_t tile, int32_t row, float sum) {
+  store_sum<Element>(output, layout, token, tile, row, sum,
+                     load_residual<Element>(output, layout, token, tile, row));
 }
 
 // Gated: `a` and `b` are the sums of row `row` of tiles 2 * pair and 2 * pair + 1.

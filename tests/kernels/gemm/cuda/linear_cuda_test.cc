@@ -241,37 +241,13 @@ class LinearCudaTest : public test::GpuTest {
       }
     }
   }
-};
 
-TEST_F(LinearCudaTest, EveryTacticEqualsTheSumInDouble) {
-  uint32_t seed = 1;
-  for (LinearCase c : all_cases(131)) {
-    // No multiple of 16 rows, of 8 or 128 cols; fewer chunks than warps, and more.
-    for (const testing::LinearShape shape : {testing::LinearShape{53, 203}, {80, 1184}}) {
-      c.shape = shape;
-      SCOPED_TRACE(name_of(c));
-      check_scene(LinearScene(c, seed += 10), kStackedVariants);
-    }
-    for (const testing::LinearShape shape :
-         {testing::LinearShape{2 * 37, 320, RowOrder::kInterleaved},
-          {2 * 48, 1160, RowOrder::kInterleaved}}) {
-      c.shape = shape;
-      SCOPED_TRACE(name_of(c));
-      check_scene(LinearScene(c, seed += 10), kInterleavedVariants);
-    }
-  }
-}
-
-TEST_F(LinearCudaTest, DeterministicTacticsAgreeBitForBit) {
-  for (LinearCase c : all_cases(70)) {
-    c.shape = {53, 1184};
-    SCOPED_TRACE(name_of(c));
-    const LinearScene scene(c, 77);
-    const CallVariant variant{"float32", Epilogue::kStore, false, false, true};
+  // Every deterministic tactic on 1, 5 and as many tokens as it takes, of 70.
+  void check_bits(const LinearScene& scene, const CallVariant& variant) {
     std::vector<float> first;  // [70][rows], from the first deterministic tactic, token by token
     int compared = 0;
     for (const LinearTactic& tactic : tactics(scene)) {
-      if (!tactic.deterministic) {
+      if (!tactic.deterministic || (variant.norm && !tactic.fuses_norm)) {
         continue;
       }
       const int64_t most = std::min<int64_t>(tactic.max_tokens, 70);
@@ -300,6 +276,68 @@ TEST_F(LinearCudaTest, DeterministicTacticsAgreeBitForBit) {
     }
     EXPECT_GT(compared, 70 * 53);
   }
+
+  // A chain: y1 = x W, y2 = y1 W; with dependent launches the second starts before the first ends.
+  void check_chain(const LinearScene& scene) {
+    for (const LinearTactic& tactic : tactics(scene)) {
+      if (tactic.min_tokens > 8) {
+        continue;
+      }
+      std::vector<std::vector<uint16_t>> results;
+      for (const bool dependent : {false, true}) {
+        test::DeviceArray<uint16_t> y1(8 * 4096);
+        test::DeviceArray<uint16_t> y2(8 * 4096);
+        cuda::LinearParams params = scene.params(0, 8);
+        params.y_stride = 4096;
+        params.y = y1.data();
+        params.num_tokens = std::min<int64_t>(8, tactic.max_tokens);
+        for (int round = 0; round < 20; ++round) {
+          params.x = scene.params(0, 8).x;
+          params.x_stride = scene.x_stride();
+          params.y = y1.data();
+          ASSERT_EQ(tactic.run(params, {nullptr, dependent}), cudaSuccess);
+          params.x = y1.data();
+          params.x_stride = 4096;
+          params.y = y2.data();
+          ASSERT_EQ(tactic.run(params, {nullptr, dependent}), cudaSuccess);
+        }
+        results.push_back(y2.read());
+      }
+      EXPECT_EQ(results[0], results[1]) << tactic.name;
+    }
+  }
+};
+
+TEST_F(LinearCudaTest, EveryTacticEqualsTheSumInDouble) {
+  uint32_t seed = 1;
+  for (LinearCase c : all_cases(131)) {
+    // No multiple of 16 rows, of 8 or 128 cols; fewer chunks than warps, and more.
+    for (const testing::LinearShape shape : {testing::LinearShape{53, 203}, {80, 1184}}) {
+      c.shape = shape;
+      SCOPED_TRACE(name_of(c));
+      check_scene(LinearScene(c, seed += 10), kStackedVariants);
+    }
+    for (const testing::LinearShape shape :
+         {testing::LinearShape{2 * 37, 320, RowOrder::kInterleaved},
+          {2 * 48, 1160, RowOrder::kInterleaved}}) {
+      c.shape = shape;
+      SCOPED_TRACE(name_of(c));
+      check_scene(LinearScene(c, seed += 10), kInterleavedVariants);
+    }
+  }
+}
+
+TEST_F(LinearCudaTest, DeterministicTacticsAgreeBitForBit) {
+  const CallVariant plain{"float32", Epilogue::kStore, false, false, true};
+  const CallVariant normed{"norm float32", Epilogue::kStore, false, true, true};
+  for (LinearCase c : all_cases(70)) {
+    c.shape = {53, 1184};
+    const LinearScene scene(c, 77);
+    for (const CallVariant& variant : {plain, normed}) {
+      SCOPED_TRACE(name_of(c) + " " + variant.name);
+      check_bits(scene, variant);
+    }
+  }
 }
 
 // cuBLASLt may round otherwise there; that it stays in the bound is checked with the others.
@@ -327,35 +365,10 @@ TEST_F(LinearCudaTest, ResidualInPlaceGivesTheSameBits) {
 }
 
 TEST_F(LinearCudaTest, DependentLaunchesGiveTheSameBits) {
-  LinearCase c{{WeightFormat::kBFloat16}, DType::kBFloat16, {4096, 4096}, 8};
-  const LinearScene scene(c, 9);
-  for (const LinearTactic& tactic : tactics(scene)) {
-    if (tactic.min_tokens > 8) {
-      continue;
-    }
-    // A chain: y1 = x W, y2 = y1 W; with dependent launches the second starts before the first
-    // ends.
-    std::vector<std::vector<uint16_t>> results;
-    for (const bool dependent : {false, true}) {
-      test::DeviceArray<uint16_t> y1(8 * 4096);
-      test::DeviceArray<uint16_t> y2(8 * 4096);
-      cuda::LinearParams params = scene.params(0, 8);
-      params.y_stride = 4096;
-      params.y = y1.data();
-      params.num_tokens = std::min<int64_t>(8, tactic.max_tokens);
-      for (int round = 0; round < 20; ++round) {
-        params.x = scene.params(0, 8).x;
-        params.x_stride = scene.x_stride();
-        params.y = y1.data();
-        ASSERT_EQ(tactic.run(params, {nullptr, dependent}), cudaSuccess);
-        params.x = y1.data();
-        params.x_stride = 4096;
-        params.y = y2.data();
-        ASSERT_EQ(tactic.run(params, {nullptr, dependent}), cudaSuccess);
-      }
-      results.push_back(y2.read());
-    }
-    EXPECT_EQ(results[0], results[1]) << tactic.name;
+  for (const FormatCase& format :
+       {FormatCase{WeightFormat::kBFloat16}, FormatCase{WeightFormat::kInt4, 128}}) {
+    LinearCase c{format, DType::kBFloat16, {4096, 4096}, 8};
+    check_chain(LinearScene(c, 9));
   }
 }
 
