@@ -103,8 +103,10 @@ cudaError_t prefill_attention(const AttentionParams& params, const device::cuda:
         return launch_prefill_wgmma<DType::kBFloat16>(params, map, blocks, site);
       case DType::kFloat16:
         return launch_prefill_wgmma<DType::kFloat16>(params, map, blocks, site);
-      default:
+      case DType::kFloat8E4M3:
         return launch_prefill_wgmma<DType::kFloat8E4M3>(params, map, blocks, site);
+      default:
+        return cudaErrorInvalidValue;
     }
   }
   switch (params.kv.dtype) {
