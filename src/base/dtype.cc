@@ -78,4 +78,33 @@ uint16_t float_to_f16(float value) {
   return static_cast<uint16_t>(sign | static_cast<uint16_t>((rounded - 0x38000000u) >> 13));
 }
 
+float f8e4m3_to_float(uint8_t bits) {
+  const uint32_t sign = uint32_t{bits & 0x80u} << 24;
+  const uint32_t magnitude = bits & 0x7fu;
+  if (magnitude == 0x7fu) {
+    return std::bit_cast<float>(sign | 0x7fc00000u);
+  }
+  // The fields at their places in a float, whose exponent is larger by 120; exact for subnormals.
+  const float value = std::bit_cast<float>(magnitude << 20) * 0x1p120f;
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(value) | sign);
+}
+
+uint8_t float_to_f8e4m3(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const auto sign = static_cast<uint8_t>((bits >> 24) & 0x80u);
+  const uint32_t magnitude = bits & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) {
+    return static_cast<uint8_t>(sign | 0x7fu);
+  }
+  if (magnitude >= 0x43e00000u) {  // 448
+    return static_cast<uint8_t>(sign | 0x7eu);
+  }
+  if (magnitude < 0x3c800000u) {  // below 2^-6: a multiple of 2^-9, brought to the last bit
+    const float steps = std::bit_cast<float>(magnitude) * 512.0f + 8388608.0f;
+    return static_cast<uint8_t>(sign | static_cast<uint8_t>(std::bit_cast<uint32_t>(steps)));
+  }
+  const uint32_t rounded = magnitude + 0x7ffffu + ((magnitude >> 20) & 1u);
+  return static_cast<uint8_t>(sign | static_cast<uint8_t>((rounded - 0x3c000000u) >> 20));
+}
+
 }  // namespace zonda

@@ -1,4 +1,4 @@
-// Element types of tensors, and scalar conversion between the 16-bit floats and float32.
+// Element types of tensors, and scalar conversion between the small floats and float32.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -50,5 +50,12 @@ inline uint16_t float_to_bf16(float value) {
 float f16_to_float(uint16_t bits);
 // Round to nearest even; overflow becomes infinity, NaN stays NaN.
 uint16_t float_to_f16(float value);
+
+// e4m3 has no infinity: 448 is the largest value, 0x7f and 0xff are NaN. Exact, subnormals
+// included.
+inline constexpr float kLargestF8E4M3 = 448.0f;
+float f8e4m3_to_float(uint8_t bits);
+// Round to nearest even; beyond 448 the value becomes 448, NaN stays NaN.
+uint8_t float_to_f8e4m3(float value);
 
 }  // namespace zonda

@@ -10,8 +10,8 @@
 namespace zonda {
 namespace {
 
-constexpr std::array<std::string_view, 5> kNames = {"float32", "float16", "bfloat16", "int8",
-                                                    "int4"};
+constexpr std::array<std::string_view, kNumWeightFormats> kNames = {
+    "float32", "float16", "bfloat16", "int8", "int4", "fp8"};
 
 // The integer of column `col` before scaling: q without minimum, u with.
 int quantized_value(const WeightView& weight, int64_t row, int64_t col) {
@@ -39,7 +39,7 @@ Result<WeightFormat> parse_weight_format(std::string_view name) {
     }
   }
   return invalid_argument(
-      "[weight_format] \"{}\" is none of float32, float16, bfloat16, int8, int4.", name);
+      "[weight_format] \"{}\" is none of float32, float16, bfloat16, int8, int4, fp8.", name);
 }
 
 int64_t weight_data_bytes(const WeightType& type) {
@@ -50,6 +50,7 @@ int64_t weight_data_bytes(const WeightType& type) {
     case WeightFormat::kBFloat16:
       return type.rows * type.cols * 2;
     case WeightFormat::kInt8:
+    case WeightFormat::kFloat8E4M3:
       return type.rows * type.cols;
     case WeightFormat::kInt4:
       return type.rows * ((type.cols + 1) / 2);
@@ -61,6 +62,14 @@ void dequantize_row(const WeightView& weight, int64_t row, float* out) {
   const WeightType& type = weight.type;
   if (type.format == WeightFormat::kFloat32) {
     std::memcpy(out, static_cast<const float*>(weight.data) + row * type.cols, type.cols * 4);
+    return;
+  }
+  if (type.format == WeightFormat::kFloat8E4M3) {
+    const auto* in = static_cast<const uint8_t*>(weight.data) + row * type.cols;
+    const float scale = weight.row_scale(row);
+    for (int64_t col = 0; col < type.cols; ++col) {
+      out[col] = scale * f8e4m3_to_float(in[col]);
+    }
     return;
   }
   if (!is_quantized(type.format)) {

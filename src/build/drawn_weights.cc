@@ -23,6 +23,10 @@ WeightType type_of(const models::WeightSpec& spec, const models::ModelConfig& co
   WeightType type{float_format(config.dtype), spec.rows, spec.cols, 0, false};
   const models::QuantizationConfig& quantization = config.quantization;
   if (spec.kind == models::WeightKind::kLinear && !quantization.quant_algo.empty()) {
+    if (quantization.quant_algo.starts_with("FP8")) {
+      type.format = WeightFormat::kFloat8E4M3;
+      return type;
+    }
     type.format = quantization.quant_algo == "W4A16" ? WeightFormat::kInt4 : WeightFormat::kInt8;
     type.group_size = quantization.group_size;
     type.has_minimum = quantization.has_minimum;

@@ -1,5 +1,7 @@
 // The weights of a checkpoint, packed into an engine file.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "base/error.h"
@@ -11,6 +13,29 @@ namespace {
 
 constexpr int64_t kVectorAlignment = 64;  // bytes, within the one block that holds all vectors
 
+// What is stored as fp8 and not made here may hold anything.
+Result<void> check_fp8(const std::string& name, const WeightView& view) {
+  const WeightType& type = view.type;
+  if (type.format != WeightFormat::kFloat8E4M3) {
+    return {};
+  }
+  const auto* codes = static_cast<const uint8_t*>(view.data);
+  for (int64_t row = 0; row < type.rows; ++row) {
+    if (!std::isfinite(view.row_scale(row)) || view.row_scale(row) < 0.0f) {
+      return corrupt("[build] {} has the scale {} at row {}, expected a finite one, not negative.",
+                     name, view.row_scale(row), row);
+    }
+    const uint8_t* begin = codes + row * type.cols;
+    const uint8_t* nan = std::find_if(begin, begin + type.cols,
+                                      [](uint8_t code) { return (code & 0x7fu) == 0x7fu; });
+    if (nan != begin + type.cols) {
+      return corrupt("[build] {} holds the fp8 code {:#04x}, which is NaN, at row {}, column {}.",
+                     name, *nan, row, nan - begin);
+    }
+  }
+  return {};
+}
+
 Result<void> write_matrix(const checkpoint::Checkpoint& checkpoint, const engine::Backend& backend,
                           engine::PlanMatrix& matrix, engine::EngineFileWriter& writer) {
   std::vector<WeightView> views;
@@ -18,6 +43,9 @@ Result<void> write_matrix(const checkpoint::Checkpoint& checkpoint, const engine
     const Result<WeightView> view = checkpoint.weight(source);
     if (!view.ok()) {
       return view.error();
+    }
+    if (Result<void> checked = check_fp8(source, *view); !checked.ok()) {
+      return checked;
     }
     views.push_back(*view);
   }

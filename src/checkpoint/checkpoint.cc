@@ -37,6 +37,8 @@ DType stored_dtype(const WeightType& type) {
       return type.has_minimum ? DType::kUInt8 : DType::kInt8;
     case WeightFormat::kInt4:
       return DType::kUInt8;
+    case WeightFormat::kFloat8E4M3:
+      return DType::kFloat8E4M3;
   }
   CHECK(false);
 }
@@ -92,7 +94,7 @@ bool parse_number(std::string_view text, int64_t& value) {
 }  // namespace
 
 std::string describe_weight(const WeightType& type) {
-  if (!is_quantized(type.format)) {
+  if (!is_integer(type.format)) {
     return {};
   }
   return fmt::format("{},cols={},group={}{}", weight_format_name(type.format), type.cols,
@@ -109,7 +111,7 @@ Result<WeightType> parse_weight_description(std::string_view text, int64_t rows)
     text.remove_prefix(std::min(text.size(), word.size() + 1));
     if (field == 0) {
       const Result<WeightFormat> format = parse_weight_format(word);
-      good = format.ok() && is_quantized(*format);
+      good = format.ok() && is_integer(*format);
       type.format = good ? *format : type.format;
     } else if (word.starts_with("cols=")) {
       good = parse_number(word.substr(5), type.cols);
@@ -136,6 +138,13 @@ StoredWeight stored_weight(std::string_view name, const WeightType& type) {
   StoredWeight stored;
   const int64_t row_bytes = type.format == WeightFormat::kInt4 ? (type.cols + 1) / 2 : type.cols;
   stored.data = {std::string(name), stored_dtype(type), {type.rows, row_bytes}};
+  if (type.format == WeightFormat::kFloat8E4M3) {
+    stored.scales =
+        type.per_tensor
+            ? TensorSpec{companion(name, ".weights_scaling_factor"), DType::kFloat32, {1}}
+            : TensorSpec{companion(name, ".per_channel_scale"), DType::kFloat32, {type.rows}};
+    return stored;
+  }
   if (!is_quantized(type.format)) {
     return stored;
   }
@@ -207,7 +216,27 @@ Result<WeightView> Checkpoint::weight(std::string_view name) const {
     view.type = {.format = *format, .rows = data->shape[0], .cols = data->shape[1]};
     return view;
   }
-  return quantized_weight(name, *data);
+  return data->dtype == DType::kFloat8E4M3 ? fp8_weight(name, *data)
+                                           : quantized_weight(name, *data);
+}
+
+Result<WeightView> Checkpoint::fp8_weight(std::string_view name, const TensorView& data) const {
+  WeightType type{WeightFormat::kFloat8E4M3, data.shape[0], data.shape[1], 0, false};
+  type.per_tensor = !has(companion(name, ".per_channel_scale"));
+  const TensorSpec expected = *stored_weight(name, type).scales;
+  const Result<TensorView> scales = tensor(expected.name);
+  if (!scales.ok()) {
+    return scales.error().code == ErrorCode::kNotFound
+               ? corrupt("[checkpoint] {}: tensor {} is F8_E4M3 but has neither {} nor {}.",
+                         folder_, name, companion(name, ".per_channel_scale"), expected.name)
+               : scales.error();
+  }
+  if (Result<void> checked = check_stored(folder_, expected, *scales); !checked.ok()) {
+    return checked.error();
+  }
+  WeightView view{type, data.bytes.data()};
+  view.row_scales = reinterpret_cast<const float*>(scales->bytes.data());
+  return view;
 }
 
 Result<const uint16_t*> Checkpoint::halves(const TensorSpec& spec) const {

@@ -9,6 +9,11 @@
 //   X.weights_scaling_factor  F16 [rows, groups]
 //   X.per_channel_scale       F16 [rows], instead of the former if a row is one group
 //   X.weights_minimum         F16 [rows, groups], with minimum only
+//
+// An F8_E4M3 matrix needs no description: it has one scale a row or one in all.
+//   X.weight                  F8_E4M3 [rows, cols], no NaN
+//   X.per_channel_scale       F32 [rows], or
+//   X.weights_scaling_factor  F32 [1]
 #pragma once
 
 #include <cstdint>
@@ -50,6 +55,7 @@ class Checkpoint {
 
  private:
   Result<WeightView> quantized_weight(std::string_view name, const TensorView& data) const;
+  Result<WeightView> fp8_weight(std::string_view name, const TensorView& data) const;
   // The float16 values of a companion, which must be as `spec` says.
   Result<const uint16_t*> halves(const TensorSpec& spec) const;
 
@@ -63,7 +69,7 @@ struct StoredWeight {
   TensorSpec data;
   std::optional<TensorSpec> scales;
   std::optional<TensorSpec> minima;
-  std::string description;  // of __metadata__; empty for float formats
+  std::string description;  // of __metadata__; empty where the dtype tells all
 };
 StoredWeight stored_weight(std::string_view name, const WeightType& type);
 

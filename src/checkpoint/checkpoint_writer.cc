@@ -47,8 +47,15 @@ Result<void> CheckpointWriter::write_rows(std::string_view name, int64_t first_r
         {static_cast<const std::byte*>(data), static_cast<size_t>(view.type.rows) * row_bytes});
   };
   Result<void> done = write(stored.data, view.data);
-  if (done.ok() && stored.scales) {
+  if (done.ok() && stored.scales && view.type.format != WeightFormat::kFloat8E4M3) {
     done = write(*stored.scales, view.scales);
+  } else if (done.ok() && stored.scales && view.type.per_tensor) {
+    // One scale of all rows comes with the first.
+    if (first_row == 0) {
+      done = weights_.write(stored.scales->name, 0, std::as_bytes(std::span(view.row_scales, 1)));
+    }
+  } else if (done.ok() && stored.scales) {
+    done = write(*stored.scales, view.row_scales);
   }
   if (done.ok() && stored.minima) {
     done = write(*stored.minima, view.minima);

@@ -105,6 +105,10 @@ class PlanChecker {
       }
       const Backend* backend =
           find_backend(plan_.device);  // of another build: it will not run here
+      if (backend != nullptr && !(backend->stored_type(type, plan_.activation) == type)) {
+        return fmt::format("a matrix is stored as {}, which this device does not take",
+                           weight_format_name(type.format));
+      }
       if ((backend != nullptr && matrix.bytes != backend->packed_bytes(matrix.packed)) ||
           !(plan_.random_seed >= 0 ? drawn(matrix) : inside(matrix.offset, matrix.bytes, 64))) {
         return fmt::format(

@@ -86,6 +86,7 @@ class CostModel {
         return rules_.bfloat16;
       case WeightFormat::kInt8:
       case WeightFormat::kInt4:
+      case WeightFormat::kFloat8E4M3:
         break;
     }
     return rules_.integer;

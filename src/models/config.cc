@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/config.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "models/fields.h"
 
@@ -77,10 +79,12 @@ void read_quantization(FieldReader& reader, const Json& json, QuantizationConfig
     quantization.fail(
         fmt::format("\"kv_cache_quant_algo\" is \"{}\"; only null is supported", kv_cache));
   }
-  if (!out.quant_algo.empty() && out.quant_algo != "W8A16" && out.quant_algo != "W4A16" &&
-      out.quant_algo != "MIXED_PRECISION") {
+  constexpr std::string_view kKnown[] = {
+      "", "W8A16", "W4A16", "FP8", "FP8_PER_CHANNEL_PER_TOKEN", "MIXED_PRECISION"};
+  if (std::find(std::begin(kKnown), std::end(kKnown), out.quant_algo) == std::end(kKnown)) {
     quantization.fail(
-        fmt::format("\"quant_algo\" is \"{}\", which is none of W8A16, W4A16, MIXED_PRECISION",
+        fmt::format("\"quant_algo\" is \"{}\", which is none of W8A16, W4A16, FP8, "
+                    "FP8_PER_CHANNEL_PER_TOKEN, MIXED_PRECISION",
                     out.quant_algo));
   }
   if (const Result<void> read = quantization.result(); !read.ok()) {

@@ -15,8 +15,9 @@ namespace zonda::models {
 
 // How the linears of a checkpoint are quantised; "quantization" of its config.json.
 struct QuantizationConfig {
-  std::string quant_algo;    // "" (none), "W8A16", "W4A16", or "MIXED_PRECISION" (each tensor tells
-                             // its own format)
+  // "" (none), "W8A16", "W4A16", "FP8" (a scale of the tensor), "FP8_PER_CHANNEL_PER_TOKEN" (a
+  // scale of each row), or "MIXED_PRECISION" (each tensor tells its own format)
+  std::string quant_algo;
   int32_t group_size = 0;    // 0: per channel; of the algorithm's linears
   bool has_minimum = false;  // printed as has_zero_point
 };

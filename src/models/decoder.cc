@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "graph/builder.h"
 #include "models/fields.h"
+#include "models/quantization_config.h"
 
 namespace zonda::models {
 namespace {
@@ -210,8 +211,11 @@ Result<ModelConfig> parse_decoder_config(const Json& json) {
   reader.string("torch_dtype", dtype);
   reader.string("dtype", dtype);
   if (reader.has("quantization_config")) {
-    reader.fail(
-        "\"quantization_config\" is present; quantised Hugging Face folders are not supported");
+    Result<QuantizationConfig> quantization = parse_hf_quantization(json["quantization_config"]);
+    if (!quantization.ok()) {
+      return quantization.error();
+    }
+    config.quantization = std::move(*quantization);
   }
   if (const Result<void> read = reader.result(); !read.ok()) {
     return read.error();

@@ -280,5 +280,95 @@ TEST_F(Build, ADifferentPromptLengthChangesDynamicFrequenciesOnlyBeyondTheOrigin
   EXPECT_NE(run_as(8), run_as(33));
 }
 
+// A copy of the checkpoint whose linears hold random fp8 values: as fp8 with a scale of each row or
+// one in all, or as the bfloat16 nearest to scale * code. `code` of matrix 0, row 0, column 3: as
+// given.
+void write_fp8_copy(const std::string& from, const std::string& to, bool as_fp8, bool per_tensor,
+                    uint8_t code = 0x33) {
+  const models::Architecture& architecture = *models::find_architecture("LlamaForCausalLM").value();
+  const auto source = checkpoint::Checkpoint::open(from).value();
+  const auto specs = architecture.weights(tiny_config());
+  const auto type_of = [&](const models::WeightSpec& spec) {
+    WeightType type{WeightFormat::kFloat32, spec.rows, spec.cols, 0, false};
+    if (spec.kind == models::WeightKind::kLinear) {
+      type.format = as_fp8 ? WeightFormat::kFloat8E4M3 : WeightFormat::kBFloat16;
+      type.per_tensor = as_fp8 && per_tensor;
+    }
+    return type;
+  };
+  checkpoint::CheckpointWriter::Plan plan;
+  for (const models::WeightSpec& spec : specs) {
+    if (spec.kind == models::WeightKind::kVector) {
+      plan.add_vector(spec.name, spec.rows);
+    } else {
+      plan.add_weight(spec.name, type_of(spec));
+    }
+  }
+  auto writer = checkpoint::CheckpointWriter::create(to, plan, {}).value();
+  for (const models::WeightSpec& spec : specs) {
+    if (spec.kind == models::WeightKind::kVector) {
+      ASSERT_TRUE(writer.write_vector(spec.name, source.vector(spec.name).value()).ok());
+      continue;
+    }
+    const WeightView stored = source.weight(spec.name).value();
+    if (spec.kind != models::WeightKind::kLinear) {
+      ASSERT_TRUE(writer.write_weight(spec.name, stored).ok());
+      continue;
+    }
+    std::vector<uint8_t> codes;
+    std::vector<float> scales;
+    std::vector<uint16_t> halves;
+    for (int64_t row = 0; row < spec.rows; ++row) {
+      scales.push_back(per_tensor ? 0.0031f : 0.001f * static_cast<float>(1 + row % 7));
+      for (int64_t col = 0; col < spec.cols; ++col) {
+        const float value = static_cast<const float*>(stored.data)[row * spec.cols + col];
+        codes.push_back(row == 0 && col == 3 ? code : float_to_f8e4m3(value / scales.back()));
+        halves.push_back(float_to_bf16(scales.back() * f8e4m3_to_float(codes.back())));
+      }
+    }
+    WeightView view{type_of(spec), halves.data()};
+    view.data = as_fp8 ? static_cast<const void*>(codes.data()) : halves.data();
+    view.row_scales = scales.data();
+    ASSERT_TRUE(writer.write_weight(spec.name, view).ok());
+  }
+  ASSERT_TRUE(writer.finish(models::to_checkpoint_json(tiny_config())).ok());
+}
+
+TEST_F(Build, Fp8OnProcessorsIsTheBFloat16NearestToScaleTimesCode) {
+  const std::string source = options_.checkpoint_dir;
+  for (const bool per_tensor : {true, false}) {
+    std::vector<std::vector<float>> logits;
+    for (const bool as_fp8 : {true, false}) {
+      const std::string name =
+          (as_fp8 ? "/fp8_" : "/bf16_") + std::string(per_tensor ? "tensor" : "row");
+      options_.checkpoint_dir = folder_.path() + name;
+      options_.output_dir = options_.checkpoint_dir + "_engine";
+      write_fp8_copy(source, options_.checkpoint_dir, as_fp8, per_tensor);
+      const auto built = build_engine(options_);
+      ASSERT_TRUE(built.ok()) << built.error().message;
+      logits.push_back(logits_of(*load(options_.output_dir), prompt(40), 40, blocks_from(0)));
+    }
+    EXPECT_EQ(logits[0], logits[1]);
+    EXPECT_TRUE(std::all_of(logits[0].begin(), logits[0].end(),
+                            [](float value) { return std::isfinite(value); }));
+  }
+}
+
+TEST_F(Build, Fp8CodesThatAreNoNumbersAreRefusedByName) {
+  const std::string source = options_.checkpoint_dir;
+  for (const uint8_t code : {uint8_t{0x7f}, uint8_t{0xff}}) {
+    options_.checkpoint_dir = folder_.path() + "/nan" + std::to_string(code);
+    write_fp8_copy(source, options_.checkpoint_dir, true, false, code);
+    const auto built = build_engine(options_);
+    ASSERT_FALSE(built.ok());
+    EXPECT_EQ(built.error().code, ErrorCode::kCorrupt);
+    EXPECT_NE(built.error().message.find("transformer.layers.0.attention.qkv.weight"),
+              std::string::npos)
+        << built.error().message;
+    EXPECT_NE(built.error().message.find("which is NaN, at row 0, column 3"), std::string::npos);
+    EXPECT_FALSE(fs::exists(options_.output_dir));
+  }
+}
+
 }  // namespace
 }  // namespace zonda

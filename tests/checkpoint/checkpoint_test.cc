@@ -22,6 +22,7 @@ struct RandomWeight {
   std::vector<uint8_t> data;
   std::vector<uint16_t> scales;
   std::vector<uint16_t> minima;
+  std::vector<float> row_scales;
   WeightView view;
 };
 
@@ -41,8 +42,13 @@ RandomWeight random_weight(const WeightType& type, uint32_t seed) {
   for (uint16_t& minimum : weight.minima) {
     minimum = float_to_f16(-static_cast<float>(random() % 1000) / 991.0f);
   }
+  if (type.format == WeightFormat::kFloat8E4M3) {
+    for (int64_t row = 0; row < (type.per_tensor ? 1 : type.rows); ++row) {
+      weight.row_scales.push_back(static_cast<float>(random() % 1000) / 997.0f);
+    }
+  }
   weight.view = {type, weight.data.data(), weight.scales.data(),
-                 type.has_minimum ? weight.minima.data() : nullptr};
+                 type.has_minimum ? weight.minima.data() : nullptr, weight.row_scales.data()};
   return weight;
 }
 
@@ -50,8 +56,13 @@ std::vector<WeightType> all_types() {
   std::vector<WeightType> types;
   for (const WeightFormat format :
        {WeightFormat::kFloat32, WeightFormat::kFloat16, WeightFormat::kBFloat16,
-        WeightFormat::kInt8, WeightFormat::kInt4}) {
+        WeightFormat::kInt8, WeightFormat::kInt4, WeightFormat::kFloat8E4M3}) {
     for (const int64_t cols : {1, 31, 64, 97}) {
+      if (format == WeightFormat::kFloat8E4M3) {
+        types.push_back({format, 3, cols, 0, false, false});
+        types.push_back({format, 3, cols, 0, false, true});
+        continue;
+      }
       if (!is_quantized(format)) {
         types.push_back({format, 3, cols, 0, false});
         continue;
@@ -91,7 +102,8 @@ TEST(Checkpoint, EveryWeightFormatIsReadBackBitExact) {
     ASSERT_TRUE(view.ok()) << view.error().message;
     ASSERT_EQ(view->type, types[i]);
     EXPECT_EQ(std::memcmp(view->data, weights[i].data.data(), weights[i].data.size()), 0);
-    EXPECT_EQ(view->scales != nullptr, is_quantized(types[i].format));
+    EXPECT_EQ(view->scales != nullptr, is_integer(types[i].format));
+    EXPECT_EQ(view->row_scales != nullptr, types[i].format == WeightFormat::kFloat8E4M3);
     if (view->scales != nullptr) {
       EXPECT_EQ(std::memcmp(view->scales, weights[i].scales.data(), weights[i].scales.size() * 2),
                 0);
@@ -145,7 +157,7 @@ TEST(Checkpoint, AnUnfinishedWriterLeavesNothing) {
 
 TEST(Checkpoint, DescriptionsReadBackAndBadOnesAreRefused) {
   for (const WeightType& type : all_types()) {
-    if (is_quantized(type.format)) {
+    if (is_integer(type.format)) {
       EXPECT_EQ(parse_weight_description(describe_weight(type), 3).value(), type);
     }
   }
@@ -182,6 +194,7 @@ TEST(Checkpoint, DisagreeingPartsOfAWeightAreNamed) {
   };
   const TensorSpec data{"a.weight", DType::kInt8, {2, 64}};
   const TensorSpec scales{"a.weights_scaling_factor", DType::kFloat16, {2, 2}};
+  const TensorSpec fp8{"a.weight", DType::kFloat8E4M3, {2, 64}};
   const std::vector<Case> cases = {
       {{data}, "", "__metadata__ does not describe its quantisation"},
       {{data}, "nonsense", "describes no quantised weight"},
@@ -198,6 +211,16 @@ TEST(Checkpoint, DisagreeingPartsOfAWeightAreNamed) {
        "has no tensor a.weights_minimum"},
       {{{"a.weight", DType::kInt64, {2, 64}}}, "", "is I64 but"},
       {{{"a.weight", DType::kFloat32, {64}}}, "", "has shape [64], expected a matrix"},
+      {{fp8}, "", "tensor a.weight is F8_E4M3 but has neither a.per_channel_scale nor"},
+      {{fp8, {"a.per_channel_scale", DType::kFloat32, {3}}},
+       "",
+       "tensor a.per_channel_scale is F32 [3], expected F32 [2]"},
+      {{fp8, {"a.per_channel_scale", DType::kFloat16, {2}}},
+       "",
+       "tensor a.per_channel_scale is F16 [2], expected F32 [2]"},
+      {{fp8, {"a.weights_scaling_factor", DType::kFloat32, {2}}},
+       "",
+       "tensor a.weights_scaling_factor is F32 [2], expected F32 [1]"},
   };
   for (const Case& one : cases) {
     const TempFolder temp;

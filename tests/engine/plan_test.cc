@@ -82,6 +82,7 @@ TEST(Plan, EveryBrokenLawIsRefused) {
       [](EnginePlan& p) { p.matrices[0].bytes += 64; },
       [](EnginePlan& p) { p.matrices[0].packed.type.rows = 1 << 30; },
       [](EnginePlan& p) { p.matrices[0].packed.type.group_size = 33; },
+      [](EnginePlan& p) { p.matrices[0].packed.type.format = WeightFormat::kFloat8E4M3; },
       [](EnginePlan& p) { p.vectors[0].size = 0; },
       [](EnginePlan& p) { p.vectors[0].offset = kWeightsBytes - 64; },
       [](EnginePlan& p) { p.slots[0].columns = 0; },

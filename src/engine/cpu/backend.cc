@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "engine/convert_weights.h"
 #include "engine/cpu/linear_timer.h"
 #include "engine/cpu/program.h"
 
@@ -71,7 +72,12 @@ class CpuBackend final : public Backend {
   Result<std::string> fingerprint() const override {
     return fingerprint_of(device::detect_cpu_isa());
   }
-  WeightType stored_type(const WeightType& source, DType) const override { return source; }
+  // No processor here multiplies fp8: scale * q in float32, then one rounding to bfloat16.
+  WeightType stored_type(const WeightType& source, DType) const override {
+    return source.format == WeightFormat::kFloat8E4M3
+               ? WeightType{WeightFormat::kBFloat16, source.rows, source.cols, 0, false}
+               : source;
+  }
   DType activation_dtype(DType) const override { return DType::kFloat32; }
   DType kv_dtype(DType model) const override { return model; }
   bool supports_kv_dtype(DType dtype) const override { return is_float_kv(dtype); }
@@ -80,7 +86,9 @@ class CpuBackend final : public Backend {
   }
   Result<void> pack(const kernels::PackedType& packed, std::span<const WeightView> sources,
                     std::byte* out) const override {
-    return kernels::pack_weights(packed, sources, out);
+    const Result<ConvertedWeights> converted = convert_weights(sources, packed.type.format);
+    return converted ? kernels::pack_weights(packed, converted->views, out)
+                     : Result<void>(converted.error());
   }
   Result<std::unique_ptr<OpenDevice>> open(const EngineOptions& options) const override {
     return std::unique_ptr<OpenDevice>(std::make_unique<CpuDevice>(options));

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "device/cuda/properties.h"
 #include "device/cuda/stream.h"
-#include "engine/cuda/convert_weights.h"
+#include "engine/convert_weights.h"
 #include "engine/cuda/limits.h"
 #include "engine/cuda/linear_timer.h"
 #include "engine/cuda/program.h"
@@ -96,6 +96,7 @@ class CudaBackend final : public Backend {
 
   WeightType stored_type(const WeightType& source, DType model) const override {
     WeightType stored = source;
+    stored.per_tensor = false;  // fp8 keeps a scale of each row
     if (!is_quantized(source.format)) {
       stored.format = activation_dtype(model) == DType::kFloat16 ? WeightFormat::kFloat16
                                                                  : WeightFormat::kBFloat16;
@@ -115,8 +116,7 @@ class CudaBackend final : public Backend {
   }
   Result<void> pack(const kernels::PackedType& packed, std::span<const WeightView> sources,
                     std::byte* out) const override {
-    const Result<cuda::ConvertedWeights> converted =
-        cuda::convert_weights(sources, packed.type.format);
+    const Result<ConvertedWeights> converted = convert_weights(sources, packed.type.format);
     return converted ? kernels::cuda::pack_weights(packed, converted->views, out)
                      : Result<void>(converted.error());
   }

@@ -16,12 +16,13 @@ using device::CpuIsa;
 constexpr LinearTactic kReference[] = {{"reference", 1, kManyTokens, run_linear_reference}};
 
 constexpr int kLevels = static_cast<int>(CpuIsa::kAmx) + 1;
-constexpr int kFormats = static_cast<int>(WeightFormat::kInt4) + 1;
+constexpr int kFormats = kNumWeightFormats;
 using Tactics = std::vector<LinearTactic>;
 
 TacticList list_for(const TacticTable& table, WeightFormat format) {
-  const TacticList lists[kFormats] = {table.float32, table.float16, table.bfloat16, table.int8,
-                                      table.int4};
+  const TacticList lists[kFormats] = {table.float32,  table.float16,
+                                      table.bfloat16, table.int8,
+                                      table.int4,     {}};  // fp8 is not packed for processors
   return lists[static_cast<int>(format)];
 }
 
@@ -37,7 +38,7 @@ Tactics level_tactics(CpuIsa level, WeightFormat format, const Tactics& below) {
   Tactics tactics;
   // Integer tiles equal the dot products of AVX-512 and join them; every other level replaces the
   // one below.
-  if (level == CpuIsa::kAmx && is_quantized(format)) {
+  if (level == CpuIsa::kAmx && is_integer(format)) {
     for (LinearTactic tactic : below) {
       tactic.max_tokens = std::min(tactic.max_tokens, own.first->min_tokens - 1);
       tactics.push_back(tactic);

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/dtype.h"
+#include "base/error.h"
 #include "kernels/gemm/linear.h"
 #include "kernels/gemm/pack_sources.h"
 #include "kernels/gemm/panel_layout.h"
@@ -87,6 +88,8 @@ void pack_row(const SourceRow& source, const PanelLayout& layout, int64_t lane, 
       pack_scales(source, layout, lane, panel);
       pack_int4_row(source, layout, lane, panel);
       break;
+    case WeightFormat::kFloat8E4M3:
+      break;
   }
 }
 
@@ -142,6 +145,9 @@ Result<void> pack_weights(const PackedType& packed, std::span<const WeightView> 
   if (Result<void> checked = check_pack_sources(packed, sources); !checked) {
     return checked;
   }
+  if (packed.type.format == WeightFormat::kFloat8E4M3) {
+    return unsupported("[pack_weights] CPU linears take no fp8 weights; convert to bfloat16.");
+  }
   const PanelLayout layout = panel_layout(packed);
   for (int64_t p = 0; p < layout.panels; ++p) {
     std::byte* panel = out + p * layout.panel_bytes;
@@ -165,7 +171,7 @@ void unpack_row(const PackedType& packed, const std::byte* weights, int64_t row,
     lane = row % source_rows % kPanelRows;
   }
   const std::byte* at = weights + panel * layout.panel_bytes;
-  if (is_quantized(packed.type.format)) {
+  if (is_integer(packed.type.format)) {
     unpack_integer_row(packed, layout, at, lane, out);
   } else {
     unpack_float_row(packed, layout, at, lane, out);

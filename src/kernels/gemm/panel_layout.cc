@@ -77,6 +77,8 @@ PanelLayout panel_layout(const PackedType& packed) {
       set_integer_layout(type, 16 * kPanelRows, kScaleBytes, layout);
       layout.zero_point = type.has_minimum ? 0 : 8;
       break;
+    case WeightFormat::kFloat8E4M3:  // not packed for processors
+      break;
   }
   return layout;
 }

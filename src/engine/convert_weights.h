@@ -1,4 +1,4 @@
-// Float matrices in another float format, for kernels that take only one.
+// Matrices in a 16-bit float format, for kernels that do not take the one they are stored in.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,7 +8,7 @@
 
 #include "base/weight_format.h"
 
-namespace zonda::engine::cuda {
+namespace zonda::engine {
 
 // Views of the sources, or of converted copies owned here.
 struct ConvertedWeights {
@@ -16,8 +16,8 @@ struct ConvertedWeights {
   std::vector<std::vector<uint16_t>> copies;
 };
 
-// Rounds float sources to `format` (float16 or bfloat16) where they differ; quantised ones stay.
-// kInvalidArgument if a value exceeds what float16 holds.
+// Rounds sources of other formats to `format` (float16 or bfloat16), each value once from float32;
+// those of `format` stay, whatever it is. kInvalidArgument if a value exceeds what float16 holds.
 Result<ConvertedWeights> convert_weights(std::span<const WeightView> sources, WeightFormat format);
 
-}  // namespace zonda::engine::cuda
+}  // namespace zonda::engine
