@@ -29,14 +29,18 @@ struct ConvertOptions {
 
   // "auto", "float32", "float16", "bfloat16". auto: a Hugging Face folder keeps its torch_dtype; in
   // a GGUF file Q4_0, Q4_1, Q5_0, Q5_1 and Q8_0 stay quantised bit-exactly, F32, F16 and BF16 keep
-  // their type and the other block formats become bfloat16. Norms and biases are always float32.
+  // their type and the other block formats become bfloat16. F8_E4M3 matrices of a folder keep their
+  // codes. Norms and biases are always float32.
   std::string dtype = "auto";
-  // "none", "int8_wo", "int4_wo": weight-only quantisation of the linears. The embedding and the LM
-  // head become int8 with the same groups. A tensor that has the asked format already is not
-  // rounded again; other block formats of a GGUF file are.
+  // "none", or how the linears are quantised. "int8_wo", "int4_wo": weight-only integers; the
+  // embedding and the LM head become int8 with the same groups. "fp8": e4m3 with one scale of the
+  // tensor, "fp8_pc_pt": with a scale of each row; embedding and LM head keep `dtype`. No
+  // calibration: devices that multiply fp8 find the scales of activations token by token. A tensor
+  // that has the asked format already is not rounded again; other block formats of a GGUF file are.
   std::string qformat = "none";
-  int32_t group_size = 128;  // 32, 64 or 128 values of a row share a scale; 0: per channel
-  bool asymmetric = false;   // a group also has a minimum
+  int32_t group_size =
+      128;                  // integers: 32, 64 or 128 values of a row share a scale; 0: per channel
+  bool asymmetric = false;  // a group also has a minimum
   // Checkpoint names without ".weight" that stay unquantised: "lm_head",
   // "transformer.vocab_embedding", "transformer.layers.0.mlp.fc"; a "*" stands for any characters.
   std::vector<std::string> exclude_modules = {};

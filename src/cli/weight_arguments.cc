@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/weight_arguments.h"
 
+#include <utility>
+
 #include "base/error.h"
 
 namespace zonda::cli {
@@ -9,7 +11,17 @@ namespace {
 // The format that --qformat or the older spelling asks for.
 Result<std::string> wanted_format(const Arguments& arguments) {
   const std::string given = arguments.text("qformat");
-  const std::string format = given == "full_prec" ? "none" : given;
+  const std::string format = given == "full_prec"     ? "none"
+                             : given == "fp8_rowwise" ? "fp8_pc_pt"
+                                                      : given;
+  for (const auto& [older, newer] :
+       {std::pair{"use_fp8_rowwise", "fp8_pc_pt"}, {"use_fp8", "fp8"}}) {
+    if (arguments.flag(older)) {
+      return arguments.has("qformat") && format != newer
+                 ? invalid_argument("[options] --qformat {} contradicts --{}.", given, older)
+                 : Result<std::string>(newer);
+    }
+  }
   const bool precision_given = arguments.has("weight_only_precision");
   if (!arguments.flag("use_weight_only")) {
     if (precision_given && !arguments.has("qformat")) {

@@ -45,7 +45,10 @@ std::vector<Job> make_jobs(const std::vector<PlannedWeight>& weights) {
 }
 
 int64_t stored_bytes(const WeightType& type) {
-  return weight_data_bytes(type) + type.rows * type.groups() * (type.has_minimum ? 4 : 2);
+  const bool is_fp8 = type.format == WeightFormat::kFloat8E4M3;
+  const int64_t fp8_scales = !is_fp8 ? 0 : type.per_tensor ? 1 : type.rows;
+  return weight_data_bytes(type) + fp8_scales * 4 +
+         type.rows * type.groups() * (type.has_minimum ? 4 : 2);
 }
 
 // Runs all jobs on a few threads. Of several faults that of the first job counts.
@@ -224,9 +227,12 @@ Result<ConvertReport> convert_checkpoint(const ConvertOptions& options) {
   if (!source.ok()) {
     return source.error();
   }
-  const Result<ConvertPlan> plan = make_plan(*source, options);
+  Result<ConvertPlan> plan = make_plan(*source, options);
   if (!plan.ok()) {
     return plan.error();
+  }
+  if (Result<void> done = find_tensor_scales(*source, plan->weights, options.workers); !done.ok()) {
+    return done.error();
   }
   Result<CheckpointWriter> writer = CheckpointWriter::create(
       options.output_dir, writer_plan(plan->weights), {.replace = options.replace});

@@ -82,6 +82,7 @@ class Planner {
     for (PlannedWeight& weight : plan_.weights) {
       choose_type(weight);
     }
+    unify_fp8_scales();
     describe_quantization();
     return std::move(plan_);
   }
@@ -94,8 +95,13 @@ class Planner {
                               options_.dtype);
     }
     if (options_.qformat != "none" && options_.qformat != "int8_wo" &&
-        options_.qformat != "int4_wo") {
-      return invalid_argument("[convert] qformat \"{}\" is none of none, int8_wo, int4_wo.",
+        options_.qformat != "int4_wo" && !quantizing_fp8()) {
+      return invalid_argument(
+          "[convert] qformat \"{}\" is none of none, fp8, fp8_pc_pt, int8_wo, int4_wo.",
+          options_.qformat);
+    }
+    if (quantizing_fp8() && options_.asymmetric) {
+      return invalid_argument("[convert] qformat {} has no minima: asymmetric is for integers.",
                               options_.qformat);
     }
     const int32_t group = options_.group_size;
@@ -107,6 +113,9 @@ class Planner {
   }
 
   bool quantizing() const { return options_.qformat != "none"; }
+  bool quantizing_fp8() const {
+    return options_.qformat == "fp8" || options_.qformat == "fp8_pc_pt";
+  }
 
   // Every part must be there, and nothing else.
   Result<void> check_names(const std::vector<WeightSpec>& specs) {
@@ -126,10 +135,18 @@ class Planner {
                        source_.architecture->hf_class, listed(missing));
     }
     std::vector<std::string> extra;
+    bool calibrated = false;
     for (const std::string& name : source_.names()) {
-      if (!expected.contains(name) && !models::ignorable_tensor(name)) {
+      const bool scale = !source_.gguf && is_fp8_scale(name);
+      calibrated = calibrated || (scale && !name.ends_with(".weight_scale"));
+      if (!expected.contains(name) && !models::ignorable_tensor(name) && !scale) {
         extra.push_back(name);
       }
+    }
+    if (calibrated) {
+      source_.remarks.push_back(
+          "calibrated scales of activations and caches are left out: activations get theirs token "
+          "by token");
     }
     std::erase_if(extra, [this](const std::string& name) { return is_tied_copy(name); });
     if (!extra.empty()) {
@@ -210,7 +227,7 @@ class Planner {
     for (const PlannedWeight& weight : plan_.weights) {
       for (const PlannedPart& part : weight.parts) {
         const std::optional<DType> found = float_dtype(part.tensor.type);
-        if (found && weight.spec.kind != WeightKind::kVector) {
+        if (found && !part.tensor.is_fp8() && weight.spec.kind != WeightKind::kVector) {
           values[*found] += part.tensor.rows * part.tensor.cols;
         }
       }
@@ -227,8 +244,18 @@ class Planner {
       return;
     }
     const std::optional<WeightType> exact = exact_type(weight);
+    const bool is_fp8 = exact && exact->format == WeightFormat::kFloat8E4M3;
     weight.type = {
         .format = float_format(plan_.config.dtype), .rows = spec.rows, .cols = spec.cols};
+    if (quantizing_fp8()) {
+      if (spec.kind == WeightKind::kLinear && !excluded(spec)) {
+        weight.type.format = WeightFormat::kFloat8E4M3;
+        weight.type.per_tensor = options_.qformat == "fp8";
+        weight.exact = is_fp8;
+        weight.type = is_fp8 ? *exact : weight.type;
+      }
+      return;
+    }
     if (quantizing()) {
       if (!excluded(spec)) {
         const bool int4 = options_.qformat == "int4_wo" && spec.kind == WeightKind::kLinear;
@@ -239,7 +266,7 @@ class Planner {
       weight.exact = exact && *exact == weight.type;
       return;
     }
-    if (options_.dtype != "auto" || !source_.gguf) {
+    if (options_.dtype != "auto" || (!source_.gguf && !is_fp8)) {
       return;
     }
     if (exact) {
@@ -252,6 +279,10 @@ class Planner {
 
   // The type that holds every part without change; nullopt if there is none.
   static std::optional<WeightType> exact_type(const PlannedWeight& weight) {
+    if (std::any_of(weight.parts.begin(), weight.parts.end(),
+                    [](const PlannedPart& part) { return part.tensor.is_fp8(); })) {
+      return exact_fp8_type(weight);
+    }
     std::optional<WeightType> joined;
     for (const PlannedPart& part : weight.parts) {
       const std::optional<WeightType> one =
@@ -265,6 +296,34 @@ class Planner {
       return std::nullopt;
     }
     return joined;
+  }
+
+  // Scales of tensors become those of their rows where parts disagree.
+  static std::optional<WeightType> exact_fp8_type(const PlannedWeight& weight) {
+    WeightType type{
+        .format = WeightFormat::kFloat8E4M3, .rows = weight.spec.rows, .cols = weight.spec.cols};
+    type.per_tensor = true;
+    for (const PlannedPart& part : weight.parts) {
+      const std::vector<float>& scales = part.tensor.fp8_scales;
+      if (scales.empty()) {
+        return std::nullopt;
+      }
+      type.per_tensor = type.per_tensor && scales.size() == 1 &&
+                        scales[0] == weight.parts.front().tensor.fp8_scales[0];
+    }
+    return type;
+  }
+
+  // One algorithm names all linears: those that kept one scale take one a row where others have to.
+  void unify_fp8_scales() {
+    const auto by_row = [](const PlannedWeight& weight) {
+      return weight.type.format == WeightFormat::kFloat8E4M3 && !weight.type.per_tensor;
+    };
+    if (std::any_of(plan_.weights.begin(), plan_.weights.end(), by_row)) {
+      for (PlannedWeight& weight : plan_.weights) {
+        weight.type.per_tensor = false;
+      }
+    }
   }
 
   // F32, F16 and BF16 of a GGUF file stay if all parts agree.
@@ -281,7 +340,8 @@ class Planner {
     }
   }
 
-  // W8A16 or W4A16 if all linears share one type, else MIXED_PRECISION if any is quantised.
+  // W8A16, W4A16 or an FP8 name if all linears share one type, else MIXED_PRECISION if any is
+  // quantised.
   void describe_quantization() {
     models::QuantizationConfig& out = plan_.config.quantization;
     out = {};
@@ -303,6 +363,10 @@ class Planner {
     }
     if (first == nullptr || !same || !is_quantized(first->format)) {
       out.quant_algo = "MIXED_PRECISION";
+      return;
+    }
+    if (first->format == WeightFormat::kFloat8E4M3) {
+      out.quant_algo = first->per_tensor ? "FP8" : "FP8_PER_CHANNEL_PER_TOKEN";
       return;
     }
     out.quant_algo = first->format == WeightFormat::kInt8 ? "W8A16" : "W4A16";

@@ -20,7 +20,8 @@ struct PlannedWeight {
   models::WeightSpec spec;
   std::vector<PlannedPart> parts;  // in row order
   WeightType type;                 // vectors: float32 [1, rows]
-  bool exact = false;              // block formats are repacked, values do not change
+  bool exact = false;              // what is quantised already is kept, values do not change
+  float tensor_scale = 0.0f;       // fp8 made here with one scale: set by find_tensor_scales()
 };
 
 struct ConvertPlan {

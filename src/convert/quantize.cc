@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "base/dtype.h"
 #include "base/error.h"
@@ -118,7 +119,7 @@ void store(const WeightType& type, int64_t col, int q, uint8_t* data) {
 }  // namespace
 
 bool quantize_row(std::span<const float> values, const WeightType& type, const QuantizedRow& out) {
-  CHECK(is_quantized(type.format) && static_cast<int64_t>(values.size()) == type.cols);
+  CHECK(is_integer(type.format) && static_cast<int64_t>(values.size()) == type.cols);
   const IntegerRange range = range_of(type);
   const int64_t group_size = type.group_size == 0 ? type.cols : type.group_size;
   for (int64_t group = 0; group < type.groups(); ++group) {
@@ -141,6 +142,24 @@ bool quantize_row(std::span<const float> values, const WeightType& type, const Q
     }
   }
   return true;
+}
+
+float largest_magnitude(std::span<const float> values) {
+  float largest = 0.0f;
+  for (const float value : values) {
+    largest = std::max(largest, std::abs(value));
+  }
+  return largest;
+}
+
+float fp8_scale(float largest) {
+  return std::max(largest / kLargestF8E4M3, std::numeric_limits<float>::min());
+}
+
+void quantize_fp8(std::span<const float> values, float scale, uint8_t* out) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    out[i] = float_to_f8e4m3(values[i] / scale);
+  }
 }
 
 }  // namespace zonda::convert

@@ -28,14 +28,22 @@ class RowBuffer {
   static Origin origin(const Source& source, const PlannedWeight& weight, int64_t row);
 
   Result<void> fill_exact(const Source& source, const Origin& from, int64_t index);
-  Result<void> fill_values(const Source& source, const Origin& from, int64_t index);
+  Result<void> fill_fp8(const Source& source, const Origin& from, int64_t index);
+  Result<void> fill_values(const Source& source, const PlannedWeight& weight, const Origin& from,
+                           int64_t index);
 
   WeightType type_;
   std::vector<uint8_t> data_;
   std::vector<uint16_t> scales_;
   std::vector<uint16_t> minima_;
-  std::vector<float> values_;  // of one row
+  std::vector<float> row_scales_;  // fp8
+  std::vector<float> values_;      // of one row
 };
+
+// Sets tensor_scale of the weights that become fp8 with one scale, which needs a look at all their
+// values. `workers` threads, 0: one per core. Errors as RowBuffer::fill.
+Result<void> find_tensor_scales(const Source& source, std::vector<PlannedWeight>& weights,
+                                int32_t workers);
 
 // A vector weight as float32 [rows].
 Result<std::vector<float>> read_vector(const Source& source, const PlannedWeight& weight);

@@ -2,6 +2,7 @@
 #include "convert/source.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "base/error.h"
@@ -24,7 +25,8 @@ std::vector<int64_t> expected_shape(int64_t rows, int64_t cols) {
 
 SourceTensor as_source(GgmlType type, int64_t rows, int64_t cols,
                        std::span<const std::byte> bytes) {
-  return cols == 0 ? SourceTensor{type, 1, rows, bytes} : SourceTensor{type, rows, cols, bytes};
+  return cols == 0 ? SourceTensor{type, 1, rows, bytes, {}}
+                   : SourceTensor{type, rows, cols, bytes, {}};
 }
 
 // Safetensors have their rows first, GGUF the other way round.
@@ -216,12 +218,62 @@ Result<SourceTensor> Source::tensor(const std::string& name, int64_t rows, int64
   if (found.shape != expected) {
     return wrong_shape(file_of(name), name, expected, found.shape);
   }
+  if (found.dtype == DType::kFloat8E4M3 && cols != 0) {
+    return fp8_tensor(name, rows, cols);
+  }
   const std::optional<GgmlType> type = as_ggml(found.dtype);
   if (!type) {
-    return unsupported("[convert] {}: tensor {} has dtype {}, expected F32, F16 or BF16.",
+    return unsupported("[convert] {}: tensor {} has dtype {}, expected F32, F16, BF16 or F8_E4M3.",
                        file_of(name), name, checkpoint::safetensors_dtype_name(found.dtype));
   }
   return as_source(*type, rows, cols, found.bytes);
+}
+
+Result<SourceTensor> Source::fp8_tensor(const std::string& name, int64_t rows, int64_t cols) const {
+  if (has(name + "_scale_inv")) {
+    return unsupported(
+        "[convert] {}: {}_scale_inv holds scales of two-dimensional blocks, which are not "
+        "supported; only one scale of a tensor or of each row is.",
+        file_of(name), name);
+  }
+  const std::string scale_name = name + "_scale";
+  const TensorView* found = safetensors.find(scale_name);
+  if (found == nullptr) {
+    return corrupt("[convert] {}: tensor {} is F8_E4M3 but there is no {}.", file_of(name), name,
+                   scale_name);
+  }
+  int64_t count = 1;
+  for (const int64_t extent : found->shape) {
+    count *= extent;
+  }
+  const bool one_a_row = count == rows && !found->shape.empty() && found->shape[0] == rows;
+  if (count != 1 && !one_a_row) {
+    return corrupt("[convert] {}: tensor {} has shape {}, expected [], [1], [{}] or [{}, 1].",
+                   file_of(scale_name), scale_name, shape_text(found->shape), rows, rows);
+  }
+  const std::optional<GgmlType> type = as_ggml(found->dtype);
+  if (!type) {
+    return unsupported("[convert] {}: tensor {} has dtype {}, expected F32, F16 or BF16.",
+                       file_of(scale_name), scale_name,
+                       checkpoint::safetensors_dtype_name(found->dtype));
+  }
+  SourceTensor tensor = as_source(GgmlType::kF32, rows, cols, safetensors.find(name)->bytes);
+  tensor.fp8_scales.resize(static_cast<size_t>(count));
+  checkpoint::dequantize_blocks(*type, found->bytes.data(), count, tensor.fp8_scales.data());
+  for (const float scale : tensor.fp8_scales) {
+    if (!std::isfinite(scale) || scale < 0.0f) {
+      return corrupt("[convert] {}: tensor {} holds {}, expected finite scales, not negative.",
+                     file_of(scale_name), scale_name, scale);
+    }
+  }
+  return tensor;
+}
+
+bool is_fp8_scale(std::string_view name) {
+  return name.ends_with(".weight_scale") || name.ends_with(".weight_scale_inv") ||
+         name.ends_with(".input_scale") || name.ends_with(".output_scale") ||
+         name.ends_with(".k_scale") || name.ends_with(".v_scale") ||
+         name.ends_with(".input_scale_ub");
 }
 
 void Source::release(const std::string& name) const {

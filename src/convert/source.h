@@ -18,11 +18,18 @@ namespace zonda::convert {
 
 // A matrix or a vector of the source, rows as they are stored.
 struct SourceTensor {
-  checkpoint::GgmlType type = checkpoint::GgmlType::kF32;  // safetensors: F32, F16 or BF16
+  // safetensors: F32, F16 or BF16; of no meaning for fp8
+  checkpoint::GgmlType type = checkpoint::GgmlType::kF32;
   int64_t rows = 0;
   int64_t cols = 0;  // a vector has one row
   std::span<const std::byte> bytes;
+  std::vector<float> fp8_scales;  // F8_E4M3 alone: [1] or [rows]
 
+  bool is_fp8() const { return !fp8_scales.empty(); }
+  // fp8: the scale of one stored row.
+  float fp8_scale(int64_t index) const {
+    return fp8_scales[fp8_scales.size() == 1 ? 0 : static_cast<size_t>(index)];
+  }
   // [cols] values of one stored row.
   std::span<const std::byte> row(int64_t index) const {
     const size_t row_bytes = bytes.size() / static_cast<size_t>(rows);
@@ -51,10 +58,17 @@ struct Source {
   // The file that holds a tensor.
   const std::string& file_of(const std::string& name) const;
   // Of the expected shape: [rows, cols], or [rows] if cols is 0. kNotFound, kCorrupt (shape),
-  // kUnsupported (dtype).
+  // kUnsupported (dtype). An F8_E4M3 tensor comes with the scales of "X.weight_scale".
   Result<SourceTensor> tensor(const std::string& name, int64_t rows, int64_t cols) const;
   void release(const std::string& name) const;
+
+ private:
+  Result<SourceTensor> fp8_tensor(const std::string& name, int64_t rows, int64_t cols) const;
 };
+
+// What goes with fp8 matrices and is no weight: "X.weight_scale", and calibrated scales of
+// activations and caches, which nothing here uses.
+bool is_fp8_scale(std::string_view name);
 
 // A folder, a .gguf file, or a folder with one .gguf file and no config.json.
 Result<Source> open_source(const std::string& model_dir);

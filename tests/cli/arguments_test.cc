@@ -158,7 +158,7 @@ TEST(Compatibility, WhatWouldChangeTheResultIsRefused) {
       {build_options, {"--rotary_scaling", "linear", "2.0"}, "rotary_scaling"},
       {build_options, {"--weight_only_precision", "int4_awq"}, "Supported: int8 int4"},
       {convert_options, {"--pp_size", "2"}, "Supported: 1"},
-      {convert_options, {"--qformat", "fp8"}, "int8_wo"},
+      {convert_options, {"--qformat", "int8_sq"}, "int8_wo"},
       {convert_options, {"-sq", "0.5"}, "smoothquant"},
       {convert_options, {"--meta_ckpt_dir", "x"}, "model_dir"},
       {convert_options, {"--fp8_kv_cache"}, "fp8_kv_cache"},
@@ -368,6 +368,11 @@ TEST(Compatibility, TheOlderSpellingOfWeightOnlyMeansTheSame) {
     return weight_arguments(*parse_arguments(convert_options(), words));
   };
   EXPECT_EQ(options({"--use_weight_only"})->qformat, "int8_wo");
+  EXPECT_EQ(options({"--qformat", "fp8"})->qformat, "fp8");
+  EXPECT_EQ(options({"--qformat", "fp8_rowwise"})->qformat, "fp8_pc_pt");
+  EXPECT_EQ(options({"--use_fp8"})->qformat, "fp8");
+  EXPECT_EQ(options({"--use_fp8_rowwise"})->qformat, "fp8_pc_pt");
+  EXPECT_FALSE(options({"--use_fp8", "--qformat", "fp8_pc_pt"}).ok());
   EXPECT_EQ(options({"--use_weight_only", "--weight_only_precision", "int4"})->qformat, "int4_wo");
   EXPECT_EQ(options({"--qformat", "int4_wo"})->group_size, 128);
   EXPECT_EQ(options({"--qformat", "int4_wo", "--per_channel"})->group_size, 0);

@@ -96,7 +96,15 @@ std::vector<BadModel> bad_configs() {
       {"rope factor 0", set("rope_scaling", {{"rope_type", "linear"}, {"factor", 0}}),
        "factor is 0", kInvalid},
       {"quantised by another tool", set("quantization_config", {{"bits", 4}}),
-       "quantised Hugging Face folders are not supported", kInvalid},
+       "quantised folders are read only if their weights are fp8", kUnsupported},
+      {"fp8 in blocks",
+       set("quantization_config",
+           {{"quant_method", "fp8"}, {"weight_block_size", Json::array({128, 128})}}),
+       "\"weight_block_size\" is [128,128]; scales of two-dimensional blocks", kUnsupported},
+      {"integers of compressed-tensors",
+       set("quantization_config", Json::parse(R"({"quant_method": "compressed-tensors",
+         "config_groups": {"a": {"weights": {"num_bits": 4, "type": "int"}}}})")),
+       "only 8-bit float weights are read", kUnsupported},
       {"more layers than tensors", set("num_hidden_layers", 3),
        "lacks 9 tensors of LlamaForCausalLM: model.layers.2.input_layernorm.weight", kNotFound},
       {"fewer layers than tensors", set("num_hidden_layers", 1),
@@ -200,7 +208,7 @@ TEST(MalformedModel, BadCompanionFilesAndTensorTypesAreRefused) {
   }
   ASSERT_TRUE(writer->finish().ok());
   expect_refused("integer weights", {.model_dir = temp.path()},
-                 "has dtype I8, expected F32, F16 or BF16", kUnsupported);
+                 "has dtype I8, expected F32, F16, BF16 or F8_E4M3", kUnsupported);
 }
 
 TEST(MalformedModel, ValuesThatTheAskedTypeCannotHoldAreRefused) {
@@ -225,7 +233,7 @@ TEST(MalformedModel, BadOptionsAreRefused) {
   expect_refused("dtype", {.model_dir = temp.path(), .dtype = "fp8"},
                  "dtype \"fp8\" is none of auto, float32, float16, bfloat16", kInvalid);
   expect_refused("qformat", {.model_dir = temp.path(), .qformat = "int3_wo"},
-                 "qformat \"int3_wo\" is none of none, int8_wo, int4_wo", kInvalid);
+                 "qformat \"int3_wo\" is none of none, fp8, fp8_pc_pt, int8_wo, int4_wo", kInvalid);
   expect_refused("group_size", {.model_dir = temp.path(), .qformat = "int8_wo", .group_size = 48},
                  "group_size 48 is none of 0 (per channel), 32, 64, 128", kInvalid);
   expect_refused("exclude_modules",

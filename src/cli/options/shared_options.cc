@@ -20,16 +20,21 @@ constexpr Option kWeights[] = {
     {.name = "qformat",
      .type = kText,
      .value = "FORMAT",
-     .help = "Weight-only quantisation of the linears: int8_wo or int4_wo; none and full_prec keep "
-             "them. The embedding and the LM head become int8 with the same groups.",
+     .help =
+         "How the linears are quantised; none and full_prec keep them. fp8: e4m3 with one scale "
+         "of the tensor (quant_algo FP8); fp8_pc_pt, also fp8_rowwise: a scale of each row "
+         "(FP8_PER_CHANNEL_PER_TOKEN); embedding and LM head stay. int8_wo, int4_wo: weight-only; "
+         "embedding and LM head become int8 with the same groups. Nothing is calibrated: scales "
+         "of fp8 activations are found token by token.",
      .default_text = "none",
      .effect = kRefused,
-     .supported = "none full_prec int8_wo int4_wo",
-     .reason = "only weight-only formats that need no calibration are made here"},
+     .supported = "none full_prec fp8 fp8_pc_pt fp8_rowwise int8_wo int4_wo",
+     .reason = "only formats that need no calibration are made here"},
     {.name = "group_size",
      .type = kInteger,
      .value = "N",
-     .help = "Values of a row that share a scale: 32, 64 or 128; 0 is one scale a row.",
+     .help =
+         "Of integers: values of a row that share a scale: 32, 64 or 128; 0 is one scale a row.",
      .default_text = "128",
      .choices = "0 32 64 128"},
     {.name = "per_channel", .help = "One scale a row, the same as --group_size 0."},
@@ -49,6 +54,10 @@ constexpr Option kWeights[] = {
      .effect = kRefused,
      .supported = "int8 int4",
      .reason = "AWQ and GPTQ checkpoints are not read"},
+    {.name = "use_fp8",
+     .help = "The older spelling of --qformat fp8.",
+     .aliases = "enable_fp8 fp8"},
+    {.name = "use_fp8_rowwise", .help = "The older spelling of --qformat fp8_pc_pt."},
     {.name = "per_group",
      .effect = kNothing,
      .reason = "groups are the rule; --group_size and --per_channel choose them"},
@@ -62,7 +71,8 @@ constexpr Option kQuantization[] = {
      .type = kText,
      .aliases = "ammo_quant_ckpt_path modelopt_quant_ckpt_path quantized_fp8_model_path",
      .effect = kRefused,
-     .reason = "AWQ, GPTQ and FP8 checkpoints are not read; --qformat quantises the original"},
+     .reason = "AWQ and GPTQ checkpoints are not read; a folder with fp8 weights is a --model_dir "
+               "itself"},
     {.name = "smoothquant",
      .type = kNumber,
      .aliases = "sq",
@@ -84,15 +94,6 @@ constexpr Option kQuantization[] = {
      .effect = kRefused,
      .supported = "disable",
      .reason = "it is chosen when the engine is built: zonda build --kv_cache_dtype fp8 (CUDA)"},
-    {.name = "use_fp8",
-     .aliases = "enable_fp8 fp8",
-     .effect = kRefused,
-     .supported = "disable",
-     .reason = "FP8 weights are not implemented; --qformat int8_wo is the nearest"},
-    {.name = "use_fp8_rowwise",
-     .effect = kRefused,
-     .supported = "disable",
-     .reason = "FP8 weights are not implemented; --qformat int8_wo is the nearest"},
     {.name = "calib_dataset",
      .type = kText,
      .effect = kNothing,
