@@ -1,5 +1,5 @@
 // Time of every CUDA linear tactic on the matrices of Llama-3.1-8B. Arguments: formats (bf16 fp16
-// int8 int4, default bf16 int4 int8), --all (every tactic, not the best three), --tokens=N (that
+// fp8 int8 int4, default bf16 fp8 int4 int8), --all (every tactic, not the best three), --tokens=N (that
 // count alone). SPDX-License-Identifier: Apache-2.0
 #include <cstring>
 #include <string>
@@ -86,7 +86,7 @@ int main(int argc, char** argv) {
     }
   }
   if (names.empty()) {
-    names = {"bf16", "int4", "int8"};
+    names = {"bf16", "fp8", "int4", "int8"};
   }
   cudaDeviceProp device;
   must(cudaGetDeviceProperties(&device, 0), "device");

@@ -70,6 +70,7 @@ struct Format {
 };
 inline constexpr Format kFormats[] = {{"bf16", WeightFormat::kBFloat16},
                                       {"fp16", WeightFormat::kFloat16},
+                                      {"fp8", WeightFormat::kFloat8E4M3},
                                       {"int8", WeightFormat::kInt8},
                                       {"int4", WeightFormat::kInt4, 128}};
 

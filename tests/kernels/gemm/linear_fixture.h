@@ -19,6 +19,7 @@ struct FormatCase {
   bool has_minimum = false;
 };
 
+// What processors take.
 inline std::vector<FormatCase> all_formats() {
   std::vector<FormatCase> cases = {
       {WeightFormat::kFloat32}, {WeightFormat::kFloat16}, {WeightFormat::kBFloat16}};
@@ -31,9 +32,17 @@ inline std::vector<FormatCase> all_formats() {
   return cases;
 }
 
+// What CUDA kernels take.
+inline std::vector<FormatCase> cuda_formats() {
+  std::vector<FormatCase> formats = all_formats();
+  std::erase_if(formats, [](const FormatCase& f) { return f.format == WeightFormat::kFloat32; });
+  formats.insert(formats.begin(), {WeightFormat::kFloat8E4M3});
+  return formats;
+}
+
 inline std::string case_name(const FormatCase& format) {
   std::string name(weight_format_name(format.format));
-  if (is_quantized(format.format)) {
+  if (is_integer(format.format)) {
     name += "_g" + std::to_string(format.group_size) + (format.has_minimum ? "_minimum" : "");
   }
   return name;
@@ -45,7 +54,9 @@ class RandomMatrix {
   RandomMatrix(const FormatCase& format, int64_t rows, int64_t cols, uint32_t seed) : rng_(seed) {
     view_.type = {format.format, rows, cols, format.group_size, format.has_minimum};
     data_.resize(static_cast<size_t>(weight_data_bytes(view_.type)) + 1);
-    if (is_quantized(format.format)) {
+    if (format.format == WeightFormat::kFloat8E4M3) {
+      fill_fp8();
+    } else if (is_quantized(format.format)) {
       fill_integers();
     } else {
       fill_floats();
@@ -58,6 +69,19 @@ class RandomMatrix {
   std::vector<uint16_t>& scales() { return scales_; }
 
  private:
+  // Every code but NaN.
+  void fill_fp8() {
+    for (std::byte& byte : data_) {
+      byte = static_cast<std::byte>(rng_());
+      byte = (byte & std::byte{0x7f}) == std::byte{0x7f} ? std::byte{0x01} : byte;
+    }
+    std::uniform_real_distribution<float> scale(0.0005f, 0.002f);
+    for (int64_t row = 0; row < view_.type.rows; ++row) {
+      row_scales_.push_back(scale(rng_));
+    }
+    view_.row_scales = row_scales_.data();
+  }
+
   void fill_integers() {
     for (std::byte& byte : data_) {
       byte = static_cast<std::byte>(rng_());
@@ -93,6 +117,7 @@ class RandomMatrix {
   std::vector<std::byte> data_;
   std::vector<uint16_t> scales_;
   std::vector<uint16_t> minima_;
+  std::vector<float> row_scales_;
 };
 
 inline std::vector<float> random_floats(int64_t count, uint32_t seed) {

@@ -73,6 +73,8 @@ cudaDataType_t cuda_type(DType dtype) {
       return CUDA_R_32F;
     case DType::kFloat16:
       return CUDA_R_16F;
+    case DType::kFloat8E4M3:
+      return CUDA_R_8F_E4M3;
     default:
       return CUDA_R_16BF;
   }
@@ -104,15 +106,32 @@ struct Description {
            l.set_operation(&operation, CUBLASLT_MATMUL_DESC_TRANSA, &transposed,
                            sizeof(transposed)) == CUBLAS_STATUS_SUCCESS &&
            matrix(weights, input, p.k, p.n, p.b_stride) &&
-           matrix(tokens, input, p.k, p.m, p.a_stride) && matrix(out, output, p.n, p.m, p.d_stride);
+           matrix(tokens, input, p.k, p.m, p.a_stride) &&
+           matrix(out, output, p.n, p.m, p.d_stride) &&
+           (p.input != DType::kFloat8E4M3 || scale(l, p));
+  }
+
+ private:
+  // A scale of each row of both matrices.
+  bool scale(const Library& l, const MatrixProduct& p) {
+    const int32_t mode = CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
+    const int8_t fast = p.fast_accumulation ? 1 : 0;
+    const auto set = [&](cublasLtMatmulDescAttributes_t name, const auto& value) {
+      return l.set_operation(&operation, name, &value, sizeof(value)) == CUBLAS_STATUS_SUCCESS;
+    };
+    return set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, mode) &&
+           set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, mode) &&
+           set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, p.b_scales) &&
+           set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, p.a_scales) &&
+           set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, fast);
   }
 };
 
 // What an algorithm may depend on.
-using Key = std::array<int64_t, 12>;
+using Key = std::array<int64_t, 13>;
 
 Key key_of(const MatrixProduct& p) {
-  const int64_t size = p.output == DType::kFloat32 ? 4 : 2;
+  const int64_t size = dtype_size(p.output);
   int device = 0;
   cudaGetDevice(&device);
   // Above 256 tokens algorithms are shared by every 128: tiles are no larger.
@@ -126,7 +145,8 @@ Key key_of(const MatrixProduct& p) {
           static_cast<int64_t>(p.input),
           static_cast<int64_t>(p.output),
           p.c == nullptr ? 0 : alignment_of(p.c, p.d_stride * size),
-          alignment_of(p.a, p.a_stride * 2),
+          p.fast_accumulation ? 1 : 0,
+          alignment_of(p.a, p.a_stride * dtype_size(p.input)),
           alignment_of(p.d, p.d_stride * size),
           device};
 }
@@ -135,9 +155,9 @@ std::vector<cublasLtMatmulAlgo_t> ask(const Library& l, const MatrixProduct& p,
                                       Description& description) {
   cublasLtMatmulPreferenceOpaque_t preference;
   const auto bytes = static_cast<size_t>(kCublasLtWorkspace);
-  const int64_t size = p.output == DType::kFloat32 ? 4 : 2;
-  const uint32_t weights = alignment_of(p.b, p.b_stride * 2);
-  const uint32_t tokens = alignment_of(p.a, p.a_stride * 2);
+  const int64_t size = dtype_size(p.output);
+  const uint32_t weights = alignment_of(p.b, p.b_stride * dtype_size(p.input));
+  const uint32_t tokens = alignment_of(p.a, p.a_stride * dtype_size(p.input));
   const uint32_t out = alignment_of(p.d, p.d_stride * size);
   const uint32_t added = p.c == nullptr ? out : alignment_of(p.c, p.d_stride * size);
   // Parts of k are added in float32, never in a 16-bit output.

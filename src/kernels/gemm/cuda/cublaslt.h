@@ -16,8 +16,9 @@ inline constexpr int64_t kCublasLtWorkspace = int64_t{32} << 20;
 // Algorithms asked for and kept of a shape.
 inline constexpr int kCublasLtAlgorithms = 8;
 
-// Row-major d [m, n] = a [m, k] * b [n, k]^T (+ c). Device pointers, 16-byte aligned; strides in
-// elements and multiples of 8 for the 16-bit matrices.
+// Row-major d [m, n] = a [m, k] * b [n, k]^T (+ c), of fp8 with a_scales[i] * b_scales[j] ahead of
+// c. Device pointers, 16-byte aligned; strides in elements and multiples of 16 bytes for matrices
+// of 8 and 16 bits.
 struct MatrixProduct {
   const void* a = nullptr;
   const void* b = nullptr;
@@ -29,8 +30,13 @@ struct MatrixProduct {
   int64_t a_stride = 0;
   int64_t b_stride = 0;
   int64_t d_stride = 0;
-  DType input = DType::kBFloat16;   // of a, b: kBFloat16 | kFloat16
-  DType output = DType::kBFloat16;  // of c, d: as input, or kFloat32
+  DType input = DType::kBFloat16;   // of a, b: kBFloat16 | kFloat16 | kFloat8E4M3
+  DType output = DType::kBFloat16;  // of c, d: as input, of fp8 any 16-bit type; or kFloat32
+  // fp8 alone: float32 [m] and [n], and whether sums stay in the registers of the tensor cores,
+  // which keep fewer bits than float32.
+  const float* a_scales = nullptr;
+  const float* b_scales = nullptr;
+  bool fast_accumulation = false;
 };
 
 // Whether libcublasLt.so.13 can be loaded here.

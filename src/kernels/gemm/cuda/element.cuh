@@ -22,6 +22,7 @@ __device__ __forceinline__ To bits_as(const From& from) {
 struct Bf16 {
   using Value = __nv_bfloat16;
   using Pair = __nv_bfloat162;
+  static constexpr bool kTokenScales = false;  // tokens have no scales of their own
   static constexpr uint32_t kOnes = 0x3f803f80u;
   static constexpr uint32_t kNibbleBias = 0x43004300u;  // 128
   static constexpr float kNibbleShift = 128.0f;
@@ -39,6 +40,9 @@ struct Bf16 {
   static __device__ __forceinline__ uint32_t subtract(uint32_t a, uint32_t b) {
     return bits_as<uint32_t>(__hsub2(bits_as<Pair>(a), bits_as<Pair>(b)));
   }
+  static __device__ __forceinline__ uint32_t multiply(uint32_t a, uint32_t b) {
+    return bits_as<uint32_t>(__hmul2(bits_as<Pair>(a), bits_as<Pair>(b)));
+  }
   // d += a * b: a 16 x 16 row-major, b 16 x 8 column-major, d 16 x 8.
   static __device__ __forceinline__ void mma(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2,
                                              uint32_t a3, uint32_t b0, uint32_t b1) {
@@ -52,6 +56,7 @@ struct Bf16 {
 struct Fp16 {
   using Value = __half;
   using Pair = __half2;
+  static constexpr bool kTokenScales = false;
   static constexpr uint32_t kOnes = 0x3c003c00u;
   static constexpr uint32_t kNibbleBias = 0x64006400u;  // 1024
   static constexpr float kNibbleShift = 1024.0f;
@@ -66,6 +71,9 @@ struct Fp16 {
   }
   static __device__ __forceinline__ uint32_t subtract(uint32_t a, uint32_t b) {
     return bits_as<uint32_t>(__hsub2(bits_as<Pair>(a), bits_as<Pair>(b)));
+  }
+  static __device__ __forceinline__ uint32_t multiply(uint32_t a, uint32_t b) {
+    return bits_as<uint32_t>(__hmul2(bits_as<Pair>(a), bits_as<Pair>(b)));
   }
   static __device__ __forceinline__ void mma(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2,
                                              uint32_t a3, uint32_t b0, uint32_t b1) {

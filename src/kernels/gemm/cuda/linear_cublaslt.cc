@@ -6,6 +6,7 @@
 #include "kernels/gemm/cuda/cublaslt.h"
 #include "kernels/gemm/cuda/matrix_ops.h"
 #include "kernels/gemm/cuda/packed_layout.h"
+#include "kernels/gemm/cuda/quantize_tokens.h"
 #include "kernels/gemm/cuda/tactic_lists.h"
 
 namespace zonda::kernels::cuda {
@@ -15,6 +16,8 @@ using device::cuda::LaunchSite;
 
 // Products that need a pass of ours behind cuBLASLt go in pieces that stay in the L2 cache.
 constexpr int64_t kPieceBytes = int64_t{64} << 20;
+// Of products of fp8: the tensor cores' own sums, as other engines choose too.
+constexpr bool kFastAccumulation = true;
 
 int64_t piece_tokens(const PackedLayout& layout) {
   int64_t tokens = 64;
@@ -24,9 +27,11 @@ int64_t piece_tokens(const PackedLayout& layout) {
   return tokens;
 }
 
-// Parts of the workspace, in order: cuBLASLt's own, 16-bit weights, products of a piece.
+// Parts of the workspace, in order: cuBLASLt's own, 16-bit weights, fp8 tokens and their scales,
+// products of a piece.
 struct Workspace {
   int64_t weights = 0;
+  int64_t tokens = 0;
   int64_t products = 0;
   int64_t bytes = 0;
 };
@@ -36,9 +41,13 @@ Workspace workspace_of(const PackedType& packed, int64_t max_tokens) {
   const int64_t rows = int64_t{layout.tiles} * kTileRows;
   Workspace w;
   w.weights = kCublasLtWorkspace;
-  w.products = w.weights;
+  w.tokens = w.weights;
   if (is_quantized(packed.type.format)) {
-    w.products += padded_to(rows * layout.padded_cols * 2, 256);
+    w.tokens += padded_to(rows * layout.padded_cols * 2, 256);
+  }
+  w.products = w.tokens;
+  if (packed.type.format == WeightFormat::kFloat8E4M3) {
+    w.products += quantized_tokens_bytes(max_tokens, layout);
   }
   w.bytes = w.products + padded_to(std::min(max_tokens, piece_tokens(layout)) * rows * 4, 256);
   return w;
@@ -59,11 +68,13 @@ cudaError_t run_pieces(const LinearParams& params, MatrixProduct product, int ch
   product.d_stride = product.n;
   product.output = pairs ? params.activation : DType::kFloat32;
   const int64_t step = piece_tokens(layout);
-  const auto* x = static_cast<const std::byte*>(params.x);
+  const auto* x = static_cast<const std::byte*>(product.a);
+  const float* scales = product.a_scales;
   for (int64_t first = 0; first < params.num_tokens; first += step) {
     const int64_t count = std::min(step, params.num_tokens - first);
     product.m = count;
-    product.a = x + first * params.x_stride * 2;
+    product.a = x + first * product.a_stride * dtype_size(product.input);
+    product.a_scales = scales == nullptr ? nullptr : scales + first;
     cudaError_t status = cublaslt_product(product, choice, params.workspace, site.stream);
     if (status != cudaSuccess) {
       return status;
@@ -110,6 +121,49 @@ cudaError_t run_product(const LinearParams& params, int choice, const LaunchSite
   return cublaslt_product(product, choice, params.workspace, site.stream);
 }
 
+// fp8 weights with tokens made fp8, normalised on the way if asked for.
+cudaError_t run_fp8_product(const LinearParams& params, int choice, const LaunchSite& site) {
+  const WeightType& type = params.packed.type;
+  const PackedLayout layout = packed_layout(params.packed);
+  const Workspace places = workspace_of(params.packed, params.num_tokens);
+  const QuantizedTokens tokens =
+      place_tokens(params.workspace + places.tokens, params.num_tokens, layout);
+  if (const cudaError_t status = quantize_tokens(tokens_of(params, tokens), site);
+      status != cudaSuccess) {
+    return status;
+  }
+  MatrixProduct product;
+  product.a = tokens.codes;
+  product.b = params.weights;
+  product.d = params.y;
+  product.m = params.num_tokens;
+  product.n = type.rows;
+  product.k = product.a_stride = product.b_stride = layout.padded_cols;
+  product.d_stride = params.y_stride;
+  product.input = DType::kFloat8E4M3;
+  product.output = params.float32_output ? DType::kFloat32 : params.activation;
+  product.a_scales = tokens.scales;
+  product.b_scales = reinterpret_cast<const float*>(params.weights + layout.scale_offset);
+  product.fast_accumulation = kFastAccumulation;
+  if (is_plain(params)) {
+    product.c = params.epilogue == Epilogue::kAddResidual ? params.residual : nullptr;
+    const cudaError_t status = cublaslt_product(product, choice, params.workspace, site.stream);
+    if (status != cudaErrorNotSupported) {
+      return status;
+    }
+    product.c = nullptr;  // what it may not take is the residual, or a width
+  }
+  return run_pieces(params, product, choice, params.workspace + places.products, site);
+}
+
+template <int kChoice>
+cudaError_t run_fp8(const LinearParams& params, const LaunchSite& site) {
+  const cudaError_t status = run_fp8_product(params, kChoice, site);
+  return status == cudaErrorNotSupported
+             ? mma_tactics(params.packed.type.format).back().run(params, site)
+             : status;
+}
+
 template <int kChoice>
 cudaError_t run_cublaslt(const LinearParams& params, const LaunchSite& site) {
   if (params.norm_weight != nullptr) {
@@ -135,6 +189,17 @@ constexpr LinearTactic kIntegerTactics[] = {
     {"cublaslt_2", 65, kAnyTokens, false, false, run_cublaslt<2>},
     {"cublaslt_3", 65, kAnyTokens, false, false, run_cublaslt<3>},
 };
+constexpr LinearTactic kFp8Tactics[] = {
+    {"cublaslt_fp8_0", 9, kAnyTokens, true, false, run_fp8<0>},
+    {"cublaslt_fp8_1", 9, kAnyTokens, true, false, run_fp8<1>},
+    {"cublaslt_fp8_2", 9, kAnyTokens, true, false, run_fp8<2>},
+    {"cublaslt_fp8_3", 9, kAnyTokens, true, false, run_fp8<3>},
+    {"cublaslt_fp8_4", 65, kAnyTokens, true, false, run_fp8<4>},
+    {"cublaslt_fp8_5", 65, kAnyTokens, true, false, run_fp8<5>},
+    // For devices without products of fp8.
+    {"cublaslt_0", 65, kAnyTokens, false, false, run_cublaslt<0>},
+    {"cublaslt_1", 65, kAnyTokens, false, false, run_cublaslt<1>},
+};
 
 }  // namespace
 
@@ -147,6 +212,9 @@ int64_t cublaslt_workspace_bytes(const PackedType& packed, int64_t max_tokens) {
 std::span<const LinearTactic> cublaslt_tactics(WeightFormat format) {
   if (!has_cublaslt()) {
     return {};
+  }
+  if (format == WeightFormat::kFloat8E4M3) {
+    return kFp8Tactics;
   }
   if (is_quantized(format)) {
     return kIntegerTactics;

@@ -1,4 +1,5 @@
-// Linears of many tokens as tactics over cuBLASLt; integer weights are made 16-bit first.
+// Linears of many tokens as tactics over cuBLASLt; integer weights are made 16-bit first, of fp8
+// weights the tokens are made fp8.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -26,6 +26,7 @@ struct MmaArgs {
   const void* x = nullptr;
   const std::byte* weights = nullptr;
   const float* norm_weight = nullptr;
+  const float* token_scales = nullptr;  // of elements with kTokenScales
   float norm_eps = 0.0f;
   int64_t x_stride = 0;
   PackedLayout layout;
@@ -217,6 +218,9 @@ __device__ __forceinline__ void finish_block(const MmaArgs& args,
     if constexpr (kNorm) {
       scale = rsqrtf(sums.squares(token) / static_cast<float>(args.layout.cols) + args.norm_eps);
     }
+    if constexpr (Element::kTokenScales) {
+      scale = args.token_scales[min(first_token + token, args.output.num_tokens - 1)];
+    }
     if (gated) {
       store_gated<Element>(args.output, args.layout, first_token + token, first_tile / 2 + tile,
                            row, sums.sum(2 * tile, token, row) * scale,
@@ -380,7 +384,7 @@ inline MmaArgs mma_args(const LinearParams& params) {
 }
 
 template <class Format, int kTiles, int kTokenTiles, int kStages, bool kNorm>
-cudaError_t launch_linear_mma(const LinearParams& params, const device::cuda::LaunchSite& site) {
+cudaError_t launch_linear_mma(const MmaArgs& args, const device::cuda::LaunchSite& site) {
   constexpr int kBytes = std::max(kWarps * warp_ring_bytes<Format, kTokenTiles, kStages, kNorm>(),
                                   BlockSums<kTiles, kTokenTiles>::kBytes);
   const auto kernel = linear_mma_kernel<Format, kTiles, kTokenTiles, kStages, kNorm>;
@@ -391,11 +395,15 @@ cudaError_t launch_linear_mma(const LinearParams& params, const device::cuda::La
       return status;
     }
   }
-  const MmaArgs args = mma_args(params);
   const dim3 grid(
-      static_cast<unsigned>((params.num_tokens + kTokenTiles * 8 - 1) / (kTokenTiles * 8)),
+      static_cast<unsigned>((args.output.num_tokens + kTokenTiles * 8 - 1) / (kTokenTiles * 8)),
       static_cast<unsigned>((args.layout.tiles + kTiles - 1) / kTiles));
   return device::cuda::launch(kernel, grid, dim3(kMmaThreads), kBytes, site, args);
+}
+
+template <class Format, int kTiles, int kTokenTiles, int kStages, bool kNorm>
+cudaError_t launch_linear_mma(const LinearParams& params, const device::cuda::LaunchSite& site) {
+  return launch_linear_mma<Format, kTiles, kTokenTiles, kStages, kNorm>(mma_args(params), site);
 }
 
 }  // namespace zonda::kernels::cuda

@@ -4,6 +4,6 @@
 
 namespace zonda::kernels::cuda {
 
-std::span<const LinearTactic> mma_tactics_bf16() { return kMmaFloatTactics<Bf16>; }
+std::span<const LinearTactic> mma_tactics_bf16() { return kMmaFloatTactics<FloatFormat<Bf16>>; }
 
 }  // namespace zonda::kernels::cuda

@@ -4,6 +4,6 @@
 
 namespace zonda::kernels::cuda {
 
-std::span<const LinearTactic> mma_tactics_fp16() { return kMmaFloatTactics<Fp16>; }
+std::span<const LinearTactic> mma_tactics_fp16() { return kMmaFloatTactics<FloatFormat<Fp16>>; }
 
 }  // namespace zonda::kernels::cuda

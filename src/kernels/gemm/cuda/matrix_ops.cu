@@ -81,6 +81,36 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+// A thread makes 16 weights of a row: what one lane of m16n8k16 takes of 64 k.
+template <class Element>
+__global__ void __launch_bounds__(kThreads)
+    dequantize_fp8_kernel(const __grid_constant__ PackedLayout layout, const std::byte* weights,
+                          typename Element::Value* out) {
+  device::cuda::allow_next();
+  const int32_t column = (static_cast<int32_t>(blockIdx.y) * kThreads + threadIdx.x) * 16;
+  if (column >= layout.padded_cols) {
+    return;
+  }
+  const TileRow at{static_cast<int32_t>(blockIdx.x) / kTileRows,
+                   static_cast<int32_t>(blockIdx.x) % kTileRows};
+  const int64_t row = float_place(layout, at, 0);
+  const float scale = fp8_scale(layout, weights, at);
+  const uint4 loaded = *reinterpret_cast<const uint4*>(weights + row + column);
+  const uint32_t words[4] = {loaded.x, loaded.y, loaded.z, loaded.w};
+  device::cuda::wait_for_previous();
+#pragma unroll
+  for (int s = 0; s < 2; ++s) {
+    uint32_t pairs[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const uint32_t codes = words[2 * s + i / 2] >> (i % 2 * 8);
+      pairs[i] = Element::pack(scale * fp8_to_float(codes), scale * fp8_to_float(codes >> 16));
+    }
+    const int64_t to = row + column / 64 * 64 + s * 32 + column % 64 / 16 * 8;
+    *reinterpret_cast<uint4*>(out + to) = {pairs[0], pairs[1], pairs[2], pairs[3]};
+  }
+}
+
 template <class Element>
 __global__ void __launch_bounds__(kThreads)
     finish_kernel(const __grid_constant__ PackedLayout layout,
@@ -140,6 +170,15 @@ unsigned blocks_for(int64_t count, int64_t unit) {
 cudaError_t dequantize(const PackedType& packed, const std::byte* weights, DType activation,
                        void* out, const device::cuda::LaunchSite& site) {
   const PackedLayout layout = packed_layout(packed);
+  if (layout.format == WeightFormat::kFloat8E4M3) {
+    const dim3 grid(static_cast<unsigned>(layout.tiles * kTileRows),
+                    blocks_for(layout.padded_cols, kThreads * 16));
+    return activation == DType::kBFloat16
+               ? device::cuda::launch(dequantize_fp8_kernel<Bf16>, grid, dim3(kThreads), 0, site,
+                                      layout, weights, static_cast<__nv_bfloat16*>(out))
+               : device::cuda::launch(dequantize_fp8_kernel<Fp16>, grid, dim3(kThreads), 0, site,
+                                      layout, weights, static_cast<__half*>(out));
+  }
   const int64_t loads = int64_t{layout.tiles} * layout.chunks * chunk_loads(layout.format);
   const dim3 grid(blocks_for(loads, kThreads / 32));
   const bool is_int4 = layout.format == WeightFormat::kInt4;

@@ -10,8 +10,8 @@
 
 namespace zonda::kernels::cuda {
 
-// Writes the weights of an integer format as `activation`, rounded once: out [16 * tiles, cols
-// padded to 128], rows in packed order.
+// Writes the weights of an integer format or of fp8 as `activation`, rounded once: out [16 * tiles,
+// cols padded to 128], rows in packed order.
 cudaError_t dequantize(const PackedType& packed, const std::byte* weights, DType activation,
                        void* out, const device::cuda::LaunchSite& site);
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/gemm/cuda/element.cuh"
 #include "kernels/gemm/cuda/packed_layout.h"
@@ -114,6 +115,82 @@ struct FloatFormat {
   static __device__ __forceinline__ Fragment fragment(const uint4* loads, int, int half) {
     return half == 0 ? Fragment{loads[0].x, loads[1].x, loads[0].y, loads[1].y}
                      : Fragment{loads[0].z, loads[1].z, loads[0].w, loads[1].w};
+  }
+};
+
+// Bytes {0, 2} or, `odd`, {1, 3} of `word` as two floats of Element times kUnit, denormals
+// included: the fields of e4m3 fit those of both 16-bit types.
+__device__ __forceinline__ uint32_t expand_fp8(Bf16, uint32_t word, bool odd) {
+  const uint32_t sign = (odd ? word : word << 8) & 0x80008000u;
+  const uint32_t fields = (odd ? word >> 4 : word << 4) & 0x07f007f0u;
+  return Bf16::multiply(sign | fields, 0x7b807b80u);  // 2^120: else products leave float32
+}
+__device__ __forceinline__ uint32_t expand_fp8(Fp16, uint32_t word, bool odd) {
+  const uint32_t sign = (odd ? word : word << 8) & 0x80008000u;
+  return sign | ((odd ? word >> 1 : word << 7) & 0x3f803f80u);
+}
+
+// Row-major bytes in the order of fp8_position(); the sums are scaled once, at the end.
+template <class ElementType>
+struct Fp8Format {
+  using Element = ElementType;
+  static constexpr int kStepSlices = 2;
+  static constexpr int kLoads = 2;
+  static constexpr int kScales = 0;
+  static constexpr int kGroups = 0;
+  static constexpr bool kInteger = true;  // products are unscaled
+  static constexpr bool kTokenSums = false;
+  static constexpr int kPlanes = 2;
+  static constexpr float kUnit = std::is_same_v<ElementType, Fp16> ? 0x1p-8f : 1.0f;
+
+  static __device__ __forceinline__ int steps(const PackedLayout&, int chunk) {
+    return chunk * (kChunk / (kStepSlices * kSlice));
+  }
+
+  struct Cursor {
+    const std::byte* row;
+    const std::byte* scales;
+    int64_t half_tile;  // bytes from row r to row r + 8
+
+    __device__ __forceinline__ Cursor(const PackedLayout& layout, const std::byte* weights,
+                                      int tile, int lane) {
+      const TileRow at{tile, lane / 4};
+      row = weights + fp8_place(layout, at, 0) + lane % 4 * 16;
+      scales = weights + fp8_scale_place(layout, at);
+      half_tile = int64_t{8} * layout.padded_cols;
+    }
+    __device__ __forceinline__ void load(int step, uint4* loads, uint32_t*) const {
+      loads[0] = load_weight16(row + step * 64);
+      loads[1] = load_weight16(row + half_tile + step * 64);
+    }
+    __device__ __forceinline__ void copy(int step, uint32_t to, uint32_t) const {
+      copy_async<16>(to, row + step * 64);
+      copy_async<16>(to + kLoadBytes, row + half_tile + step * 64);
+    }
+    __device__ __forceinline__ void load_row(uint32_t* words) const {
+      load_words<1>(scales, words);
+      load_words<1>(scales + 32, words + 1);
+    }
+  };
+
+  static __device__ __forceinline__ Fragment fragment(const uint4* loads, int slice, int half) {
+    const auto word = [&](const uint4& v) {
+      return slice == 0 ? (half == 0 ? v.x : v.y) : (half == 0 ? v.z : v.w);
+    };
+    const uint32_t low = word(loads[0]);
+    const uint32_t high = word(loads[1]);
+    const ElementType e;
+    return {expand_fp8(e, low, false), expand_fp8(e, high, false), expand_fp8(e, low, true),
+            expand_fp8(e, high, true)};
+  }
+
+  static __device__ __forceinline__ void add_scaled(const uint32_t* words,
+                                                    const float (&products)[4], const float (&)[4],
+                                                    float (&acc)[4]) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      acc[i] = __uint_as_float(words[i / 2]) * (1.0f / kUnit) * products[i];
+    }
   }
 };
 

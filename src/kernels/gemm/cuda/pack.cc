@@ -39,6 +39,16 @@ void pack_int4_row(const SourceRow& source, const PackedLayout& layout, TileRow 
   }
 }
 
+void pack_fp8_row(const SourceRow& source, const PackedLayout& layout, TileRow at, std::byte* out) {
+  const auto* in = static_cast<const std::byte*>(source.view->data) + source.row * layout.cols;
+  std::byte* to = out + fp8_place(layout, at, 0);
+  for (int32_t k = 0; k < layout.cols; ++k) {
+    to[fp8_position(k)] = in[k];
+  }
+  const float scale = source.view->row_scale(source.row);
+  std::memcpy(out + fp8_scale_place(layout, at), &scale, sizeof(scale));
+}
+
 void pack_scales(const SourceRow& source, const PackedLayout& layout, TileRow at, std::byte* out) {
   const WeightView& view = *source.view;
   const int64_t groups = view.type.groups();
@@ -67,6 +77,9 @@ void pack_row(const SourceRow& source, const PackedLayout& layout, TileRow at, s
     case WeightFormat::kInt4:
       pack_scales(source, layout, at, out);
       pack_int4_row(source, layout, at, out);
+      break;
+    case WeightFormat::kFloat8E4M3:
+      pack_fp8_row(source, layout, at, out);
       break;
   }
 }

@@ -19,6 +19,11 @@ namespace zonda::kernels::cuda {
 //   then, 256-byte aligned, float16 scales as words (row r low, row r + 8 high):
 //     groups       [tile][chunk][8 rows][groups of a chunk][scale, minimum if any]
 //     per channel  [tile][8 rows][scale, minimum if any]
+//   fp8                 row-major [16 * tiles][cols padded to 128] bytes, zeros behind cols, then
+//                       float32 [16 * tiles] scales of the rows. Within each 64 k bytes stand in
+//                       the order in which a lane of m16n8k16 takes them: byte 16t + 8s + i holds
+//                       k = 32s + 8t + i with the middle two of each four exchanged. Tokens in fp8
+//                       take the same order, so that products over k are those of any order.
 inline constexpr int kTileRows = 16;
 inline constexpr int kChunk = 128;
 inline constexpr int kLoadBytes = 512;  // 16 bytes from each lane of a warp
@@ -29,7 +34,7 @@ struct PackedLayout {
   int32_t rows = 0;
   int32_t source_rows = 0;  // of one source; 0: stacked order
   int32_t cols = 0;
-  int32_t padded_cols = 0;  // float formats: row pitch in elements
+  int32_t padded_cols = 0;  // formats that are no integers: row pitch in elements
   int32_t tiles = 0;
   int32_t chunks = 0;
   int32_t chunk_groups = 0;  // groups of a chunk: 1, 2, 4; 0: per channel
@@ -40,8 +45,6 @@ struct PackedLayout {
 constexpr int64_t padded_to(int64_t value, int64_t unit) {
   return (value + unit - 1) / unit * unit;
 }
-
-constexpr bool is_integer(WeightFormat format) { return format >= WeightFormat::kInt8; }
 
 // Loads of a tile's chunk.
 constexpr int chunk_loads(WeightFormat format) { return format == WeightFormat::kInt4 ? 2 : 4; }
@@ -59,6 +62,12 @@ constexpr PackedLayout packed_layout(const PackedType& packed) {
     layout.tiles = static_cast<int32_t>(2 * padded_to(layout.source_rows, kTileRows) / kTileRows);
   } else {
     layout.tiles = static_cast<int32_t>(padded_to(type.rows, kTileRows) / kTileRows);
+  }
+  if (type.format == WeightFormat::kFloat8E4M3) {
+    layout.padded_cols = layout.chunks * kChunk;
+    layout.scale_offset = int64_t{layout.tiles} * kTileRows * layout.padded_cols;
+    layout.bytes = padded_to(layout.scale_offset + int64_t{layout.tiles} * kTileRows * 4, 256);
+    return layout;
   }
   if (!is_integer(type.format)) {
     layout.padded_cols = static_cast<int32_t>(padded_to(type.cols, 32));
@@ -103,6 +112,20 @@ constexpr TileRow find_row(const PackedLayout& layout, int64_t column) {
 // Element index of a float weight.
 constexpr int64_t float_place(const PackedLayout& layout, TileRow at, int32_t k) {
   return (int64_t{at.tile} * kTileRows + at.row) * layout.padded_cols + k;
+}
+
+// Where k of fp8 stands within its row.
+constexpr int32_t fp8_position(int32_t k) {
+  const int32_t in_four = k % 2 * 2 + k % 4 / 2;
+  return k / 64 * 64 + k % 32 / 8 * 16 + k % 64 / 32 * 8 + k % 8 / 4 * 4 + in_four;
+}
+
+// Byte of an fp8 weight, and of the float32 scale of its row.
+constexpr int64_t fp8_place(const PackedLayout& layout, TileRow at, int32_t k) {
+  return float_place(layout, at, 0) + fp8_position(k);
+}
+constexpr int64_t fp8_scale_place(const PackedLayout& layout, TileRow at) {
+  return layout.scale_offset + (int64_t{at.tile} * kTileRows + at.row) * 4;
 }
 
 // Byte of an int8 weight, and byte of the word of an int4 weight.

@@ -1,5 +1,7 @@
 // Random weights made on the device, each a function of the seed and its place.
 // SPDX-License-Identifier: Apache-2.0
+#include <cuda_fp8.h>
+
 #include "kernels/gemm/cuda/element.cuh"
 #include "kernels/gemm/cuda/linear.h"
 #include "kernels/gemm/cuda/packed_layout.h"
@@ -80,6 +82,31 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+// Block x: a row; a thread of block y: one byte of it, and the first one the row's scale. Values
+// are normal with a deviation of 64, so that 448 is rarely passed.
+__global__ void __launch_bounds__(kThreads)
+    random_fp8_kernel(const __grid_constant__ PackedLayout layout, uint64_t seed, float deviation,
+                      std::byte* weights) {
+  const int32_t k = static_cast<int32_t>(blockIdx.y) * kThreads + threadIdx.x;
+  if (k >= layout.padded_cols) {
+    return;
+  }
+  const TileRow at{static_cast<int32_t>(blockIdx.x) / kTileRows,
+                   static_cast<int32_t>(blockIdx.x) % kTileRows};
+  const int32_t column = row_column(layout, at.tile, at.row);
+  const bool real = column >= 0 && k < layout.cols;
+  const float value =
+      real ? normal_pair(hash(seed, int64_t{column} * layout.cols + k)).x * 64.0f : 0.0f;
+  weights[fp8_place(layout, at, k)] =
+      std::byte{__nv_cvt_float_to_fp8(value, __NV_SATFINITE, __NV_E4M3)};
+  if (k == 0) {
+    const uint64_t bits = hash(~seed, column);
+    const float spread = 0.8f + 0.4f * static_cast<float>(bits >> 40) * 0x1p-24f;
+    *reinterpret_cast<float*>(weights + fp8_scale_place(layout, at)) =
+        real ? deviation / 64.0f * spread : 0.0f;
+  }
+}
+
 unsigned blocks_for(int64_t count, int64_t unit) {
   return static_cast<unsigned>((count + unit - 1) / unit);
 }
@@ -108,6 +135,12 @@ cudaError_t random_integers(const PackedLayout& layout, uint64_t seed, float dev
 cudaError_t random_weights(const PackedType& packed, uint64_t seed, float deviation,
                            std::byte* weights, cudaStream_t stream) {
   const PackedLayout layout = packed_layout(packed);
+  if (layout.format == WeightFormat::kFloat8E4M3) {
+    const dim3 grid(static_cast<unsigned>(layout.tiles * kTileRows),
+                    blocks_for(layout.padded_cols, kThreads));
+    random_fp8_kernel<<<grid, kThreads, 0, stream>>>(layout, seed, deviation, weights);
+    return cudaGetLastError();
+  }
   if (is_integer(layout.format)) {
     return random_integers(layout, seed, deviation, weights, stream);
   }

@@ -16,6 +16,17 @@ __device__ __forceinline__ float half_at(const std::byte* at) {
   return __half2float(*reinterpret_cast<const __half*>(at));
 }
 
+// Exact; the fields of e4m3 at their places in a float, whose exponent is larger by 120.
+__device__ __forceinline__ float fp8_to_float(uint32_t code) {
+  const float magnitude = __uint_as_float((code & 0x7fu) << 20) * 0x1p120f;
+  return __uint_as_float(__float_as_uint(magnitude) | (code & 0x80u) << 24);
+}
+
+__device__ __forceinline__ float fp8_scale(const PackedLayout& layout, const std::byte* weights,
+                                           TileRow at) {
+  return *reinterpret_cast<const float*>(weights + fp8_scale_place(layout, at));
+}
+
 __device__ __forceinline__ float integer_weight(const PackedLayout& layout,
                                                 const std::byte* weights, TileRow at, int32_t k) {
   const std::byte* place = weights + integer_place(layout, at, k);
@@ -40,6 +51,10 @@ __device__ __forceinline__ float weight_value(const PackedLayout& layout, const 
   }
   if (layout.format == WeightFormat::kFloat16) {
     return __half2float(reinterpret_cast<const __half*>(weights)[float_place(layout, at, k)]);
+  }
+  if (layout.format == WeightFormat::kFloat8E4M3) {
+    const auto code = static_cast<uint8_t>(weights[fp8_place(layout, at, k)]);
+    return fp8_scale(layout, weights, at) * fp8_to_float(code);
   }
   return integer_weight(layout, weights, at, k);
 }

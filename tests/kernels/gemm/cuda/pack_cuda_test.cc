@@ -15,14 +15,9 @@ namespace {
 
 using cuda::PackedLayout;
 using cuda::TileRow;
+using testing::cuda_formats;
 using testing::FormatCase;
 using testing::RandomMatrix;
-
-std::vector<FormatCase> cuda_formats() {
-  std::vector<FormatCase> formats = testing::all_formats();
-  std::erase_if(formats, [](const FormatCase& f) { return f.format == WeightFormat::kFloat32; });
-  return formats;
-}
 
 PackedType stacked(const FormatCase& format, int64_t rows, int64_t cols) {
   return {{format.format, rows, cols, format.group_size, format.has_minimum}, RowOrder::kStacked};
@@ -44,6 +39,12 @@ float half_at(const std::vector<std::byte>& bytes, int64_t at) {
 float packed_value(const PackedType& packed, const std::vector<std::byte>& bytes, TileRow at,
                    int32_t k) {
   const PackedLayout layout = cuda::packed_layout(packed);
+  if (packed.type.format == WeightFormat::kFloat8E4M3) {
+    float scale;
+    std::memcpy(&scale, bytes.data() + cuda::fp8_scale_place(layout, at), sizeof(scale));
+    const auto place = static_cast<size_t>(cuda::fp8_place(layout, at, k));
+    return scale * f8e4m3_to_float(static_cast<uint8_t>(bytes[place]));
+  }
   if (!is_quantized(packed.type.format)) {
     uint16_t bits;
     std::memcpy(&bits, bytes.data() + cuda::float_place(layout, at, k) * 2, 2);
@@ -125,8 +126,10 @@ TEST(PackCudaTest, PlacesAreDistinct) {
     for (int32_t r = 0; r < 48; ++r) {
       for (int32_t k = 0; k < 384; ++k) {
         const TileRow at{r / 16, r % 16};
-        const int64_t byte = cuda::integer_place(layout, at, k);
-        if (format.format == WeightFormat::kInt8) {
+        const bool is_fp8 = format.format == WeightFormat::kFloat8E4M3;
+        const int64_t byte =
+            is_fp8 ? cuda::fp8_place(layout, at, k) : cuda::integer_place(layout, at, k);
+        if (format.format != WeightFormat::kInt4) {
           ++nibbles[static_cast<size_t>(byte * 2)];
           ++nibbles[static_cast<size_t>(byte * 2 + 1)];
         } else {
@@ -135,6 +138,21 @@ TEST(PackCudaTest, PlacesAreDistinct) {
       }
     }
     EXPECT_EQ(nibbles, std::vector<int>(nibbles.size(), 1));
+  }
+}
+
+TEST(PackCudaTest, OneScaleOfATensorBecomesThatOfEachRow) {
+  const RandomMatrix matrix({WeightFormat::kFloat8E4M3}, 20, 100, 4);
+  WeightView view = matrix.view();
+  view.type.per_tensor = true;
+  const PackedType packed = stacked({WeightFormat::kFloat8E4M3}, 20, 100);
+  const std::vector<std::byte> bytes = pack(packed, {&view, 1});
+  std::vector<float> row(100);
+  for (int32_t r = 0; r < 20; ++r) {
+    dequantize_row(view, r, row.data());
+    for (int32_t k = 0; k < 100; ++k) {
+      ASSERT_EQ(packed_value(packed, bytes, {r / 16, r % 16}, k), row[static_cast<size_t>(k)]);
+    }
   }
 }
 
