@@ -1,6 +1,6 @@
 // Time of every CUDA linear tactic on the matrices of Llama-3.1-8B. Arguments: formats (bf16 fp16
-// fp8 int8 int4, default bf16 fp8 int4 int8), --all (every tactic, not the best three), --tokens=N (that
-// count alone). SPDX-License-Identifier: Apache-2.0
+// fp8 int8 int4, default bf16 fp8 int4 int8), --all (every tactic, not the best three), --tokens=N
+// (that count alone). SPDX-License-Identifier: Apache-2.0
 #include <cstring>
 #include <string>
 

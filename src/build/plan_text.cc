@@ -35,7 +35,8 @@ std::string header(const engine::EnginePlan& plan) {
       "device        {}\nweights       {} matrices, {} bytes packed\nkv block      {} tokens, {} "
       "bytes ({})\n"
       "limits        max_batch_size {}, max_input_len {}, max_seq_len {}, max_num_tokens {}\n"
-      "token buckets 1, 2-8, 9-16, 17-64, 65-256, more (tactics are listed in this order)\n",
+      "token buckets 1, 2-8, 9-16, 17-32, 33-64, 65-256, 257-1024, more (tactics are listed in "
+      "this order)\n",
       plan.device_fingerprint, plan.matrices.size(), bytes, plan.kv.tokens_per_block,
       plan.kv.block_bytes(), dtype_name(plan.kv.dtype), plan.limits.max_batch_size,
       plan.limits.max_input_len, plan.limits.max_seq_len, plan.limits.max_num_tokens);

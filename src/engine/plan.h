@@ -17,9 +17,10 @@
 
 namespace zonda::engine {
 
-// Tactics are chosen for ranges of tokens a step: 1, 2-8, 9-16, 17-64, 65-256, more.
-inline constexpr std::array<int64_t, 6> kBucketTokens = {1,  8,   16,
-                                                         64, 256, INT64_MAX};  // last of each
+// Tactics are chosen for ranges of tokens a step: 1, 2-8, 9-16, 17-32, 33-64, 65-256, 257-1024,
+// more.
+inline constexpr std::array<int64_t, 8> kBucketTokens = {1,  8,   16,   32,
+                                                         64, 256, 1024, INT64_MAX};  // last of each
 int32_t token_bucket(int64_t num_tokens);
 
 // Limits given at build time; "build_config" of an engine's config.json.

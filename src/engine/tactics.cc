@@ -7,7 +7,8 @@
 namespace zonda::engine {
 namespace {
 
-constexpr std::array<int64_t, kBucketTokens.size()> kSampleTokens = {1, 4, 12, 48, 192, 512};
+constexpr std::array<int64_t, kBucketTokens.size()> kSampleTokens = {1,  4,   12,  32,
+                                                                     64, 192, 512, 2048};
 constexpr int64_t kCacheVersion = 1;
 
 std::string cache_key(const std::string& device, const LinearSample& sample, int32_t bucket) {
@@ -78,7 +79,8 @@ Result<BucketTimes> TacticTimer::choose(const LinearSample& sample, int64_t max_
   for (int32_t bucket = 0; bucket < static_cast<int32_t>(times.size()); ++bucket) {
     TacticTime& time = times[static_cast<size_t>(bucket)];
     const bool reachable =
-        bucket == 0 || max_tokens > kBucketTokens[static_cast<size_t>(bucket) - 1];
+        bucket == 0 || (max_tokens > kBucketTokens[static_cast<size_t>(bucket) - 1] &&
+                        bucket_sample_tokens(bucket) <= source_.longest_sample());
     if (!reachable) {
       time = {times[static_cast<size_t>(bucket) - 1].tactic, 0.0};
       continue;

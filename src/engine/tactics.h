@@ -52,6 +52,8 @@ class TacticSource {
   virtual ~TacticSource() = default;
   // Names device and settings that timings depend on; part of the keys of a TimingCache.
   virtual std::string timing_key() const = 0;
+  // The most tokens that are worth timing; longer steps take the tactics of this many.
+  virtual int64_t longest_sample() const = 0;
   virtual bool has_tactic(const WeightType& type, std::string_view name) const = 0;
   // The one to take without timing.
   virtual std::string default_tactic(const kernels::PackedType& packed, int64_t tokens) const = 0;

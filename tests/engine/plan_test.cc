@@ -204,10 +204,43 @@ TEST(TimingCache, RoundTripsAndRefusesOtherFiles) {
 }
 
 TEST(TokenBucket, BoundsBelongToTheLowerBucket) {
-  const std::array<int64_t, 11> tokens = {1, 2, 8, 9, 16, 17, 64, 65, 256, 257, 100000};
-  const std::array<int32_t, 11> buckets = {0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5};
+  const std::array<int64_t, 15> tokens = {1,  2,  8,   9,   16,   17,   32,    33,
+                                          64, 65, 256, 257, 1024, 1025, 100000};
+  const std::array<int32_t, 15> buckets = {0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7};
   for (size_t i = 0; i < tokens.size(); ++i) {
     EXPECT_EQ(token_bucket(tokens[i]), buckets[i]) << tokens[i];
+  }
+}
+
+// Names the number of tokens as the best tactic.
+class CountingSource final : public TacticSource {
+ public:
+  explicit CountingSource(int64_t longest) : longest_(longest) {}
+  std::string timing_key() const override { return "test"; }
+  int64_t longest_sample() const override { return longest_; }
+  bool has_tactic(const WeightType&, std::string_view) const override { return true; }
+  std::string default_tactic(const kernels::PackedType&, int64_t) const override { return ""; }
+  Result<TacticTime> fastest(const LinearSample&, int64_t tokens, int64_t& count) override {
+    ++count;
+    return TacticTime{std::to_string(tokens), 1.0};
+  }
+
+ private:
+  int64_t longest_;
+};
+
+TEST(TacticTimer, LongStepsTakeTheTacticOfTheLongestTimedOne) {
+  const std::byte copy{};
+  const LinearSample sample{{{WeightFormat::kFloat32, 16, 16}}, {}, {&copy}};
+  for (const int64_t longest : {int64_t{512}, int64_t{2048}}) {
+    CountingSource source(longest);
+    TimingCache cache;
+    const BucketTimes times = TacticTimer(source, cache).choose(sample, 8192).value();
+    EXPECT_EQ(times[3].tactic, "32");
+    EXPECT_EQ(times[6].tactic, "512");
+    EXPECT_EQ(times[7].tactic, std::to_string(longest));
+    const BucketTimes few = TacticTimer(source, cache).choose(sample, 20).value();
+    EXPECT_EQ(few[7].tactic, "32");
   }
 }
 

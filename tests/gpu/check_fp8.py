@@ -2,8 +2,9 @@
 
 usage: check_fp8.py ZONDA [--device KIND]
 Writes a folder whose linears are fp8 with a scale of each row, and one with scale * code as bfloat16. Prints top-1
-agreement and the mean KL divergence of the next-token distributions: with --deterministic, where activations stay
-16-bit, and as timed, where those of many tokens become fp8 too. Exit code 1 beyond the limits below.
+agreement and the mean KL divergence of the next-token distributions: of bfloat16 with itself by other kernels (what
+rounding alone does), of fp8 with --deterministic, where activations stay 16-bit, and of fp8 as timed, where those of
+many tokens become fp8 too. Exit code 1 beyond the limits below.
 SPDX-License-Identifier: Apache-2.0
 """
 import argparse
@@ -21,7 +22,8 @@ import fp8_files
 
 HIDDEN, FFN, LAYERS, HEADS, KV_HEADS, VOCAB, POSITIONS = 512, 1536, 4, 8, 2, 4096, 512
 # (least top-1 agreement, largest mean KL)
-LIMITS = {"16-bit activations": (0.97, 1e-3), "fp8 activations": (0.80, 3e-2)}
+LIMITS = {"bfloat16, other kernels": (0.95, 1.5e-3), "16-bit activations": (0.94, 2e-3),
+          "fp8 activations": (0.80, 3e-2)}
 
 
 def shapes():
@@ -93,8 +95,10 @@ def main():
         write_folders(scratch / "fp8", scratch / "bf16")
         expected = prompt_logits(options, scratch / "bf16", scratch)
         p = log_softmax(expected)
-        for kind, extra in (("16-bit activations", ["--deterministic"]), ("fp8 activations", [])):
-            found = prompt_logits(options, scratch / "fp8", scratch, *extra)
+        for kind, folder, extra in (("bfloat16, other kernels", "bf16", ["--deterministic"]),
+                                    ("16-bit activations", "fp8", ["--deterministic"]),
+                                    ("fp8 activations", "fp8", [])):
+            found = prompt_logits(options, scratch / folder, scratch, *extra)
             agreement = (found.argmax(axis=1) == expected.argmax(axis=1)).mean()
             divergence = (np.exp(p) * (p - log_softmax(found))).sum(axis=1).mean()
             difference = np.sqrt(np.square(found - expected).mean() / np.square(expected).mean())

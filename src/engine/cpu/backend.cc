@@ -46,6 +46,7 @@ class CpuDevice final : public OpenDevice {
   std::string timing_key() const override {
     return fmt::format("{}; {} threads", facts_.fingerprint, facts_.threads);
   }
+  int64_t longest_sample() const override { return 512; }
   bool has_tactic(const WeightType& type, std::string_view name) const override {
     const auto tactics = kernels::linear_tactics(type, stream_.isa());
     return std::any_of(tactics.begin(), tactics.end(),

@@ -60,6 +60,7 @@ class CudaDevice final : public OpenDevice {
     return fmt::format("{}; CUDA {}; driver {}", facts_.fingerprint, properties_.runtime_version,
                        properties_.driver_version);
   }
+  int64_t longest_sample() const override { return 2048; }
   bool has_tactic(const WeightType& type, std::string_view name) const override {
     const bool fused = name.ends_with(kFusedNorm);
     name.remove_suffix(fused ? kFusedNorm.size() : 0);

@@ -27,8 +27,7 @@ class TacticRegistry {
       const bool fp8_tokens = format == WeightFormat::kFloat8E4M3 && compute_capability >= 89;
       for (const std::span<const LinearTactic> list :
            {streams ? stream_tactics(format) : kNone, mma_tactics(format),
-            fp8_tokens ? mma_tactics_fp8_tokens() : kNone,
-            cublaslt_tactics(format)}) {
+            fp8_tokens ? mma_tactics_fp8_tokens() : kNone, cublaslt_tactics(format)}) {
         tactics_[i].insert(tactics_[i].end(), list.begin(), list.end());
       }
     }
