@@ -71,9 +71,11 @@ class DecodeBlock {
         break;
       }
       const int sequence = run.place.sequence;
-      run = find_next(p_, plan_.split, run.place);
-      is_turned_ = is_turned_ && run.place.sequence == sequence;
-      enter_row(run);
+      run = next_run(p_, plan_.split, run);
+      if (run.place.sequence != sequence) {
+        enter_sequence(run);
+      }
+      row_ = DecodeRow(p_, plan_.split, run.place, row_.token);
     }
     if (plan_.cluster > 0) {
       end_cluster(run);
@@ -84,10 +86,6 @@ class DecodeBlock {
   static constexpr int kQuads = kDecodeHeads * kHead / 4 / kDecodeThreads;  // of a thread
   static constexpr int kAtOnce = kStages > 1 ? 2 : 1;
 
-  static __device__ __noinline__ DecodeRun find_next(const AttentionParams& p,
-                                                     const DecodeSplit& split, DecodePlace place) {
-    return next_run(p, split, place);
-  }
   static __device__ __noinline__ void turn(const RopeAppendParams& rope, int64_t token,
                                            int position, NewToken<kKv, kHead>& fresh) {
     fresh.turn(rope, token, position);
@@ -95,7 +93,8 @@ class DecodeBlock {
 
   // The first kStages tiles, then what the first row needs of the step's inputs.
   __device__ __forceinline__ void start_copies(const DecodeRun& run) {
-    ahead_ = run.place;
+    ahead_ = run;
+    ahead_token_ = load_early(p_.token_begin + run.place.sequence);
     loads_.enter(p_, run, plan_.split);
     for (int i = threadIdx.x; i < Shape::kQueryChunks * 32; i += kDecodeThreads) {
       shared_.queries[i] = {0, 0, 0, 0};
@@ -105,32 +104,38 @@ class DecodeBlock {
       is_ahead_new_ = false;
       copy_next(stage);
     }
-    enter_row(run);
+    enter_sequence(run);
+    row_ = DecodeRow(p_, plan_.split, run.place, row_.token);
     turn_row(run);
   }
   // Into `stage`: the tile that is kStages after the one of this stage.
   __device__ __forceinline__ void copy_next(int stage) {
     if (loads_.has_tile()) {
       if (is_ahead_new_) {
-        copy_raw_heads<kFused, false>(p_, DecodeRow(p_, plan_.split, ahead_), shared_.raw[stage]);
+        const DecodeRow row(p_, plan_.split, ahead_.place, ahead_token_);
+        copy_raw_heads<kFused, false>(p_, row, shared_.raw[stage]);
         is_ahead_new_ = false;
       }
       loads_.copy(shared_address(shared_.ring[stage][warp_index_]));
-      if (!loads_.has_tile() && ahead_.left > 0) {
-        const DecodeRun next = find_next(p_, plan_.split, ahead_);
-        ahead_ = next.place;
-        loads_.enter(p_, next, plan_.split);
+      if (!loads_.has_tile() && ahead_.place.left > 0) {
+        const int sequence = ahead_.place.sequence;
+        ahead_ = next_run(p_, plan_.split, ahead_);
+        if (ahead_.place.sequence != sequence) {
+          ahead_token_ = load_early(p_.token_begin + ahead_.place.sequence);
+        }
+        loads_.enter(p_, ahead_, plan_.split);
         is_ahead_new_ = true;
       }
     }
     end_copies();
   }
 
-  __device__ __forceinline__ void enter_row(const DecodeRun& run) {
-    row_ = DecodeRow(p_, plan_.split, run.place);
+  __device__ __forceinline__ void enter_sequence(const DecodeRun& run) {
+    row_.token = load_early(p_.token_begin + run.place.sequence);
     if (kFused) {
       slot_ = load_early(rope_.slots + row_.token);
     }
+    is_turned_ = false;
   }
   __device__ __forceinline__ void turn_row(const DecodeRun& run) {
     if (kFused && !is_turned_) {
@@ -360,7 +365,8 @@ class DecodeBlock {
   const int warp_index_;
   Warp warp_;
   DecodePart whole_[kQuads];  // of a row whose shares are all this block's
-  DecodePlace ahead_;         // of the tile to copy next
+  DecodeRun ahead_;           // of the tile to copy next
+  int64_t ahead_token_ = 0;
   bool is_ahead_new_ = false;
   int stage_ = 0;  // of the present tile
   int step_ = 0;   // tiles before it

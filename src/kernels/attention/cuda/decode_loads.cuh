@@ -40,8 +40,11 @@ class DecodeLoads {
     begin_ = run.begin;
     stored_ = run.end - unstored_;
     head_ = static_cast<const char*>(p.kv.base) + run.place.row / split.group_tiles * head_bytes(p);
-    table_ = p.block_tables + run.place.sequence * p.table_stride;
-    look_up();
+    if (run.place.sequence != sequence_ || tile_ < base_tile_ || tile_ >= base_tile_ + 32) {
+      sequence_ = run.place.sequence;
+      table_ = p.block_tables + sequence_ * p.table_stride;
+      look_up();
+    }
   }
   __device__ __forceinline__ bool has_tile() const { return tile_ < end_tile_; }
 
@@ -49,8 +52,9 @@ class DecodeLoads {
   __device__ __forceinline__ void copy(uint32_t tile) {
     const int first = first_key();
     const int slot = first & ((1 << shift_) - 1);
+    const int32_t block = __shfl_sync(~0u, blocks_, tile_ - base_tile_);
     if (kExact && shift_ >= 4 && first >= begin_ && first + 16 <= stored_) {
-      const char* key = head_ + uint64_t{static_cast<uint32_t>(block_)} * block_bytes_ +
+      const char* key = head_ + uint64_t{static_cast<uint32_t>(block)} * block_bytes_ +
                         (slot * Shape::kRowBytes + from_);
       const char* value = key + value_offset_;
 #pragma unroll
@@ -60,10 +64,11 @@ class DecodeLoads {
         copy_16(to + Shape::kValues, value + i * kRowsAtOnce * Shape::kRowBytes);
       }
     } else {
-      copy_edge(tile);
+      copy_edge(tile, block);
     }
-    ++tile_;
-    look_up();
+    if (++tile_ == base_tile_ + 32 && has_tile()) {
+      look_up();
+    }
   }
 
  private:
@@ -76,28 +81,27 @@ class DecodeLoads {
   __device__ __forceinline__ int first_key() const {
     return tile_ * kDecodeTile + static_cast<int>(threadIdx.x) / 32 * 16;
   }
-  // The block of the present tile, well before copy() needs it. Blocks of which no key is seen may
-  // be absent from the table.
+  // Blocks of which no key is seen may be absent from the table.
   __device__ __forceinline__ int32_t block_of(int key, int keys) const {
-    const bool seen = has_tile() && key < stored_ && key + keys > begin_;
-    return seen ? load_early(table_ + (key >> shift_)) : 0;
+    return key < stored_ && key + keys > begin_ ? load_early(table_ + (key >> shift_)) : 0;
   }
+  // The blocks of 32 tiles at once: a load waits for all copies ahead of it.
   __device__ __forceinline__ void look_up() {
-    if (shift_ >= 4) {
-      block_ = block_of(first_key(), 16);
-    }
+    base_tile_ = tile_;
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    blocks_ = shift_ >= 4 ? block_of(first_key() + lane * kDecodeTile, 16) : 0;
   }
-  __device__ __forceinline__ void copy_edge(uint32_t tile) const {
+  __device__ __forceinline__ void copy_edge(uint32_t tile, int32_t block) const {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int chunk = lane % Shape::kRowChunks;
-    const int32_t low = shift_ >= 4 ? block_ : block_of(first_key(), 8);
-    const int32_t high = shift_ >= 4 ? block_ : block_of(first_key() + 8, 8);
+    const int32_t low = shift_ >= 4 ? block : block_of(first_key(), 8);
+    const int32_t high = shift_ >= 4 ? block : block_of(first_key() + 8, 8);
 #pragma unroll 1
     for (int row = lane / Shape::kRowChunks; row < 16; row += kRowsAtOnce) {
       const int key = first_key() + row;
       const int slot = key & ((1 << shift_) - 1);
-      const uint32_t block = static_cast<uint32_t>(row < 8 ? low : high);
-      const char* from = head_ + uint64_t{block} * block_bytes_ + slot * row_bytes_ + chunk * 16;
+      const uint32_t of_row = static_cast<uint32_t>(row < 8 ? low : high);
+      const char* from = head_ + uint64_t{of_row} * block_bytes_ + slot * row_bytes_ + chunk * 16;
       const bool seen = key >= begin_ && key < stored_;
       copy_chunk(tile + Shape::place(row, chunk), from, chunk * 16, seen);
       copy_chunk(tile + Shape::kValues + Shape::place(row, chunk), from + value_offset_, chunk * 16,
@@ -128,7 +132,9 @@ class DecodeLoads {
   int end_tile_;
   int begin_;
   int stored_;
-  int32_t block_;  // of the present tile, where blocks have 16 keys or more
+  int sequence_ = -1;  // of the table
+  int base_tile_ = 0;
+  int32_t blocks_;  // of tile base_tile_ + lane, where blocks have 16 keys or more
 };
 
 }  // namespace zonda::kernels::cuda

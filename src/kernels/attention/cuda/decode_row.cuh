@@ -26,7 +26,7 @@ struct DecodeRow {
 
   DecodeRow() = default;
   __device__ __forceinline__ DecodeRow(const AttentionParams& p, const DecodeSplit& split,
-                                       const DecodePlace& place) {
+                                       const DecodePlace& place, int64_t row_token) {
     const int group = p.num_heads / p.kv.num_kv_heads;
     kv_head = place.row / split.group_tiles;
     const int in_group = (place.row - kv_head * split.group_tiles) * kDecodeHeads;
@@ -34,7 +34,7 @@ struct DecodeRow {
     heads = min(kDecodeHeads, group - in_group);
     is_first_tile = in_group == 0;
     has_newest = place.has_newest;
-    token = load_early(p.token_begin + place.sequence);
+    token = row_token;
     out = token * p.out_stride + int64_t{first_head} * p.kv.head_size;
   }
 };

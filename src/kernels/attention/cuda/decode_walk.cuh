@@ -43,19 +43,18 @@ struct DecodeRun {
   __device__ __forceinline__ bool is_whole() const { return first_share == 0 && place.has_newest; }
 };
 
-// The block's run in the row after `place`; place.left > 0.
+// The block's run in the row after that of `run`; run.place.left > 0. What belongs to the sequence
+// is kept where it is the same: loads would queue behind the copies that are on their way.
 __device__ __forceinline__ DecodeRun next_run(const AttentionParams& p, const DecodeSplit& split,
-                                              DecodePlace place) {
-  if (++place.row == p.kv.num_kv_heads * split.group_tiles) {
-    place.row = 0;
+                                              DecodeRun run) {
+  if (++run.place.row == p.kv.num_kv_heads * split.group_tiles) {
+    run.place.row = 0;
     do {
-      ++place.sequence;
-    } while (load_early(p.num_tokens + place.sequence) == 0);
+      ++run.place.sequence;
+    } while (load_early(p.num_tokens + run.place.sequence) == 0);
+    run.enter(p, split);
   }
-  DecodeRun run;
-  run.place = place;
-  run.enter(p, split);
-  run.take(0, place.left);
+  run.take(0, run.place.left);
   return run;
 }
 
