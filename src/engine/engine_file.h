@@ -15,8 +15,8 @@
 namespace zonda::engine {
 
 // Readers accept files from kOldestEngineVersion to kEngineVersion.
-inline constexpr uint32_t kEngineVersion = 2;
-inline constexpr uint32_t kOldestEngineVersion = 2;
+inline constexpr uint32_t kEngineVersion = 3;
+inline constexpr uint32_t kOldestEngineVersion = 3;
 inline constexpr int64_t kWeightAlignment = 4096;  // of matrices within the file
 
 // A mapped engine file; `weights` stays valid as long as it lives.
