@@ -371,6 +371,11 @@ __global__ void __launch_bounds__(kMmaThreads)
   finish_block<Element, kTiles, kTokenTiles, kNorm>(args, block, first_token, first_tile);
 }
 
+// Percent of a multiprocessor's shared memory (132 of 228 KB) for blocks of these kernels: the rest
+// is first-level cache, through which the loads in flight come. Left to the driver, a kernel keeps
+// the split of the one before it, and decode attention takes nearly all.
+inline constexpr int kSharedPercent = 58;
+
 inline MmaArgs mma_args(const LinearParams& params) {
   MmaArgs args;
   args.x = params.x;
@@ -388,9 +393,10 @@ cudaError_t launch_linear_mma(const MmaArgs& args, const device::cuda::LaunchSit
   constexpr int kBytes = std::max(kWarps * warp_ring_bytes<Format, kTokenTiles, kStages, kNorm>(),
                                   BlockSums<kTiles, kTokenTiles>::kBytes);
   const auto kernel = linear_mma_kernel<Format, kTiles, kTokenTiles, kStages, kNorm>;
-  if constexpr (kBytes > 48 * 1024) {
-    const cudaError_t status =
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
+  for (const cudaError_t status :
+       {cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
+        cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                             kSharedPercent)}) {
     if (status != cudaSuccess) {
       return status;
     }

@@ -10,16 +10,10 @@ using device::cuda::LaunchSite;
 
 StreamKernel kernel_of(const LinearParams& params) {
   const bool is_bf16 = params.activation == DType::kBFloat16;
-  switch (params.packed.type.format) {
-    case WeightFormat::kInt8:
-      return is_bf16 ? kStreamInt8Bf16 : kStreamInt8Fp16;
-    case WeightFormat::kInt4:
-      return is_bf16 ? kStreamInt4Bf16 : kStreamInt4Fp16;
-    case WeightFormat::kFloat16:
-      return kStreamFp16;
-    default:
-      return kStreamBf16;
+  if (params.packed.type.format == WeightFormat::kInt8) {
+    return is_bf16 ? kStreamInt8Bf16 : kStreamInt8Fp16;
   }
+  return is_bf16 ? kStreamInt4Bf16 : kStreamInt4Fp16;
 }
 
 // What the streaming kernels do not take; the first of the list takes any number of tokens.
@@ -51,8 +45,7 @@ constexpr LinearTactic kTactics[] = {
 }  // namespace
 
 std::span<const LinearTactic> stream_tactics(WeightFormat format) {
-  const bool exists = format == WeightFormat::kBFloat16 || format == WeightFormat::kFloat16 ||
-                      format == WeightFormat::kInt8 || format == WeightFormat::kInt4;
+  const bool exists = format == WeightFormat::kInt8 || format == WeightFormat::kInt4;
   return exists ? std::span<const LinearTactic>(kTactics) : std::span<const LinearTactic>();
 }
 

@@ -18,8 +18,6 @@ using StreamKernel = cudaError_t (*)(const LinearParams& params,
                                      const device::cuda::LaunchSite& site,
                                      const StreamChoice& choice);
 
-extern const StreamKernel kStreamBf16;
-extern const StreamKernel kStreamFp16;
 extern const StreamKernel kStreamInt8Bf16;
 extern const StreamKernel kStreamInt8Fp16;
 extern const StreamKernel kStreamInt4Bf16;

@@ -30,7 +30,7 @@ std::span<const LinearTactic> mma_kernels_fp8_tokens_fp16();
 // The m16n8k16 kernels of a format, fewest tokens first; the last takes any number. Empty: float32.
 std::span<const LinearTactic> mma_tactics(WeightFormat format);
 
-// The streaming kernels of a format, for compute capability 90 and newer: up to 64 tokens.
+// The streaming kernels of int8 and int4, for compute capability 90 and newer: one or two tokens.
 std::span<const LinearTactic> stream_tactics(WeightFormat format);
 
 }  // namespace zonda::kernels::cuda
