@@ -1,10 +1,12 @@
-// Continuous against static batching: answers of mixed lengths, log-uniform from 16 to 1,024
-// tokens. Usage: cuda_batching_bench ENGINE REQUESTS INPUT Static: the engine's largest batch at a
-// time, the next one when all of it has answered. SPDX-License-Identifier: Apache-2.0
+// Continuous against static batching (the engine's largest batch at a time, the next one when all
+// of it has answered): answers of mixed lengths, log-uniform from 16 to 1,024 tokens.
+// Usage: cuda_batching_bench ENGINE REQUESTS INPUT
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <iterator>
 #include <random>
 #include <vector>
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kDecodeContext = 127;
 constexpr int64_t kPrefillTokens = 128;
-constexpr int64_t kRepeats = 2;
+constexpr int64_t kRepeats = 3;
 
 std::string tactics_of(const engine::Call& call) {
   const auto* linear = std::get_if<engine::LinearCall>(&call);

@@ -50,7 +50,7 @@ struct BatchInputs {
 
 // Valid until the next step.
 struct StepOutputs {
-  // [logits_rows, vocab_size], where rows with a choice may hold anything; empty if all have one.
+  // [logits_rows, vocab_size], where rows with a choice may hold anything.
   std::span<const float> logits;
   std::span<const kernels::ChosenToken> chosen =
       {};  // [logits_rows], or empty if there are no choices

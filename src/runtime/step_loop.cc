@@ -214,17 +214,9 @@ void StepLoop::take_row(const scheduler::StepPlan& plan, size_t row_index,
     return;  // it failed in an earlier row of this step
   }
   ActiveRequest& request = *at->second;
-  const auto vocab = static_cast<size_t>(limits_.vocab_size);
   const auto begin = static_cast<size_t>(batch_.logits_begin(row_index));
-  Result<void> taken;
-  if (row.num_logits > 0 && !choices_.empty() &&
-      choices_[begin].mode != kernels::ChoiceMode::kNone) {
-    taken = take_chosen(request, row.key.sequence, outputs.chosen[begin], {}, result);
-  } else if (row.num_logits > 0) {
-    taken = take_outputs(
-        request, row,
-        outputs.logits.subspan(begin * vocab, static_cast<size_t>(row.num_logits) * vocab), result);
-  }
+  const Result<void> taken =
+      row.num_logits > 0 ? take_outputs(request, row, begin, outputs, result) : Result<void>();
   if (!taken) {
     fail(request.id(), taken.error());
     return;
@@ -241,11 +233,17 @@ void StepLoop::take_row(const scheduler::StepPlan& plan, size_t row_index,
 
 // What a request asks for may be too large: that is its own fault.
 Result<void> StepLoop::take_outputs(ActiveRequest& request, const scheduler::PlanRow& row,
-                                    std::span<const float> logits, scheduler::StepResult& result) {
+                                    size_t begin, const engine::StepOutputs& outputs,
+                                    scheduler::StepResult& result) {
   try {
+    if (!choices_.empty() && choices_[begin].mode != kernels::ChoiceMode::kNone) {
+      return take_chosen(request, row.key.sequence, outputs.chosen[begin], {}, result);
+    }
+    const auto vocab = static_cast<size_t>(limits_.vocab_size);
+    const auto logits =
+        outputs.logits.subspan(begin * vocab, static_cast<size_t>(row.num_logits) * vocab);
     auto taken = take_prompt_rows(request, row, logits);
     if (taken && row.num_samples > 0) {
-      const auto vocab = static_cast<size_t>(limits_.vocab_size);
       taken = take_samples(request, row, logits.last(vocab), result);
     }
     return taken;

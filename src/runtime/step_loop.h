@@ -67,8 +67,9 @@ class StepLoop {
   Result<engine::StepOutputs> run(const scheduler::StepPlan& plan);
   void take_row(const scheduler::StepPlan& plan, size_t row, const engine::StepOutputs& outputs,
                 scheduler::StepResult& result);
-  Result<void> take_outputs(ActiveRequest& request, const scheduler::PlanRow& row,
-                            std::span<const float> logits, scheduler::StepResult& result);
+  // `begin`: the row's first logits row of the step.
+  Result<void> take_outputs(ActiveRequest& request, const scheduler::PlanRow& row, size_t begin,
+                            const engine::StepOutputs& outputs, scheduler::StepResult& result);
   Result<void> take_prompt_rows(ActiveRequest& request, const scheduler::PlanRow& row,
                                 std::span<const float> logits);
   Result<void> take_samples(ActiveRequest& request, const scheduler::PlanRow& row,

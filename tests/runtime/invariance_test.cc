@@ -135,7 +135,7 @@ TEST_F(Invariance, AnyChunkSize) {
 
 TEST_F(Invariance, PrefixReuseOnOrOff) {
   const Outcome reused = run_all(options(8), {}, 2);
-  EXPECT_GT(reused.reused, 0);
+  EXPECT_GT(reused.reused, test::is_plain_run() ? 20 : 0);
   expect_same(reused);
   expect_same(run_all(options(8), {.enable_block_reuse = false}, 2));
 }
@@ -145,7 +145,7 @@ TEST_F(Invariance, PausedOrNot) {
     const Outcome paused =
         run_all(options(8, 17),
                 {.policy = SchedulerPolicy::kMaxUtilization, .enable_block_reuse = reuse}, 32);
-    EXPECT_GT(paused.pauses, 0);
+    EXPECT_GT(paused.pauses, test::is_plain_run() ? 5 : 0);
     expect_same(paused);
   }
 }

@@ -8,6 +8,9 @@
 
 namespace zonda::test {
 
+// Without --gtest_random_seed: fixed seeds, whose statistics are known.
+inline bool is_plain_run() { return testing::UnitTest::GetInstance()->random_seed() == 0; }
+
 // `seed` in a plain run; with --gtest_shuffle --gtest_random_seed=N moved by a multiple of N that
 // no test's own range of seeds reaches.
 inline uint32_t round_seed(uint32_t seed) {

@@ -74,6 +74,7 @@ Result<std::vector<double>> StepTimer::time(const StepShapeKey& shape, size_t nu
     shape_ = shape;
     graphs_.clear();
     if (const Result<void> recorded = record(num_calls, issue, stream); !recorded.ok()) {
+      graphs_.clear();
       return recorded.error();
     }
   }

@@ -66,50 +66,75 @@ int64_t grown(int64_t have, int64_t need) {
 
 Result<void> TokenChooser::reserve(int64_t rows, int64_t vocab,
                                    const device::cuda::Stream& stream) {
-  limits_.max_rows = rows;
-  limits_.vocab = vocab;
-  return allocate(stream);
+  kernels::cuda::SampleLimits limits = limits_;
+  limits.max_rows = rows;
+  limits.vocab = vocab;
+  return allocate(limits, stream);
 }
 
-Result<void> TokenChooser::allocate(const device::cuda::Stream& stream) {
-  const int64_t rows = limits_.max_rows;
-  const auto lay_out_inputs = [&](std::byte* host, std::byte* device) {
-    Places places(host, device);
-    host_.rows = places.take<SampleRow>(rows, device_.rows);
-    host_.top_n = places.take<int32_t>(rows, device_.top_n);
-    host_.bias = places.take<kernels::TokenBias>(limits_.max_bias, device_.bias);
-    host_.counts = places.take<kernels::TokenCount>(limits_.max_counts, device_.counts);
-    host_.banned = places.take<int32_t>(limits_.max_banned, device_.banned);
-    return places.bytes();
-  };
-  const auto lay_out_outputs = [&](std::byte* host, std::byte* device) {
-    Places places(host, device);
-    host_out_.ids = places.take<int32_t>(rows, device_out_.ids);
-    host_out_.chosen = places.take<float>(rows, device_out_.chosen);
-    host_out_.ranks = places.take<int32_t>(rows, device_out_.ranks);
-    host_out_.top_tokens = places.take<int32_t>(rows * kTop, device_out_.top_tokens);
-    host_out_.top = places.take<float>(rows * kTop, device_out_.top);
-    return places.bytes();
-  };
-  if (auto done = allocate_pair(host_inputs_, inputs_, lay_out_inputs(nullptr, nullptr)); !done) {
-    return done;
-  }
-  lay_out_inputs(host_inputs_.data(), inputs_.data());
-  if (auto done = allocate_pair(host_outputs_, outputs_, lay_out_outputs(nullptr, nullptr));
+int64_t TokenChooser::lay_out(const kernels::cuda::SampleLimits& limits, std::byte* host,
+                              std::byte* device, Inputs& on_host, Inputs& on_device) {
+  Places places(host, device);
+  on_host.rows = places.take<SampleRow>(limits.max_rows, on_device.rows);
+  on_host.top_n = places.take<int32_t>(limits.max_rows, on_device.top_n);
+  on_host.bias = places.take<kernels::TokenBias>(limits.max_bias, on_device.bias);
+  on_host.counts = places.take<kernels::TokenCount>(limits.max_counts, on_device.counts);
+  on_host.banned = places.take<int32_t>(limits.max_banned, on_device.banned);
+  return places.bytes();
+}
+
+int64_t TokenChooser::lay_out(const kernels::cuda::SampleLimits& limits, std::byte* host,
+                              std::byte* device, Outcomes& on_host, Outcomes& on_device) {
+  const int64_t rows = limits.max_rows;
+  Places places(host, device);
+  on_host.ids = places.take<int32_t>(rows, on_device.ids);
+  on_host.chosen = places.take<float>(rows, on_device.chosen);
+  on_host.ranks = places.take<int32_t>(rows, on_device.ranks);
+  on_host.top_tokens = places.take<int32_t>(rows * kTop, on_device.top_tokens);
+  on_host.top = places.take<float>(rows * kTop, on_device.top);
+  return places.bytes();
+}
+
+// All or nothing: what there was stays usable if memory runs out.
+Result<void> TokenChooser::allocate(const kernels::cuda::SampleLimits& limits,
+                                    const device::cuda::Stream& stream) {
+  Inputs no_inputs;
+  Outcomes no_outcomes;
+  PinnedBuffer host_inputs;
+  PinnedBuffer host_outputs;
+  DeviceBuffer inputs;
+  DeviceBuffer outputs;
+  if (auto done = allocate_pair(host_inputs, inputs,
+                                lay_out(limits, nullptr, nullptr, no_inputs, no_inputs));
       !done) {
     return done;
   }
-  lay_out_outputs(host_outputs_.data(), outputs_.data());
-  const auto bytes = static_cast<size_t>(kernels::cuda::sample_workspace_bytes(limits_));
+  if (auto done = allocate_pair(host_outputs, outputs,
+                                lay_out(limits, nullptr, nullptr, no_outcomes, no_outcomes));
+      !done) {
+    return done;
+  }
+  const auto bytes = static_cast<size_t>(kernels::cuda::sample_workspace_bytes(limits));
   Result<DeviceBuffer> workspace = DeviceBuffer::allocate(bytes);
   if (!workspace) {
     return over_capacity("[engine] choosing tokens needs {} bytes: {}", bytes,
                          workspace.error().message);
   }
+  if (auto cleared = check(cudaMemsetAsync(workspace->data(), 0, bytes, stream.handle()),
+                           "[engine] clearing memory of choices");
+      !cleared) {
+    return cleared;
+  }
+  limits_ = limits;
+  host_inputs_ = std::move(host_inputs);
+  host_outputs_ = std::move(host_outputs);
+  inputs_ = std::move(inputs);
+  outputs_ = std::move(outputs);
   workspace_ = std::move(*workspace);
+  lay_out(limits_, host_inputs_.data(), inputs_.data(), host_, device_);
+  lay_out(limits_, host_outputs_.data(), outputs_.data(), host_out_, device_out_);
   greedy_rows_ = false;
-  return check(cudaMemsetAsync(workspace_.data(), 0, bytes, stream.handle()),
-               "[engine] clearing memory of choices");
+  return {};
 }
 
 TokenChooser::Needs TokenChooser::needs_of(std::span<const TokenChoice> choices) {
@@ -137,8 +162,7 @@ Result<void> TokenChooser::grow_lists(const Needs& needs, const device::cuda::St
   if (auto ended = stream.synchronize(); !ended) {
     return ended;
   }
-  limits_ = wanted;
-  return allocate(stream);
+  return allocate(wanted, stream);
 }
 
 Result<void> TokenChooser::upload(std::span<const TokenChoice> choices,

@@ -40,30 +40,37 @@ class TokenChooser {
   };
   static Needs needs_of(std::span<const kernels::TokenChoice> choices);
   Result<void> grow_lists(const Needs& needs, const device::cuda::Stream& stream);
-  Result<void> allocate(const device::cuda::Stream& stream);
-  Result<void> upload(std::span<const kernels::TokenChoice> choices,
-                      const device::cuda::Stream& stream);
-
-  kernels::cuda::SampleLimits limits_;
-  // Inputs on the host and on the device, laid out alike.
-  device::cuda::PinnedBuffer host_inputs_;
-  device::cuda::DeviceBuffer inputs_;
-  struct {
+  // Arrays of one block of memory on the host and of its copy on the device.
+  struct Inputs {
     kernels::cuda::SampleRow* rows = nullptr;
     int32_t* top_n = nullptr;
     kernels::TokenBias* bias = nullptr;
     kernels::TokenCount* counts = nullptr;
     int32_t* banned = nullptr;
-  } host_, device_;
-  bool greedy_rows_ = false;  // the device holds a plain greedy choice for every row
-  // Outcomes likewise; the arrays behind the ids are log-probabilities.
+  };
   struct Outcomes {
     int32_t* ids = nullptr;
-    float* chosen = nullptr;
+    float* chosen = nullptr;  // from here on log-probabilities
     int32_t* ranks = nullptr;
     int32_t* top_tokens = nullptr;
     float* top = nullptr;
   };
+  // Their bytes.
+  static int64_t lay_out(const kernels::cuda::SampleLimits& limits, std::byte* host,
+                         std::byte* device, Inputs& on_host, Inputs& on_device);
+  static int64_t lay_out(const kernels::cuda::SampleLimits& limits, std::byte* host,
+                         std::byte* device, Outcomes& on_host, Outcomes& on_device);
+  Result<void> allocate(const kernels::cuda::SampleLimits& limits,
+                        const device::cuda::Stream& stream);
+  Result<void> upload(std::span<const kernels::TokenChoice> choices,
+                      const device::cuda::Stream& stream);
+
+  kernels::cuda::SampleLimits limits_;
+  device::cuda::PinnedBuffer host_inputs_;
+  device::cuda::DeviceBuffer inputs_;
+  Inputs host_;
+  Inputs device_;
+  bool greedy_rows_ = false;  // the device holds a plain greedy choice for every row
   device::cuda::PinnedBuffer host_outputs_;
   device::cuda::DeviceBuffer outputs_;
   Outcomes host_out_;
