@@ -17,6 +17,11 @@ Result<std::string> wanted_format(const Arguments& arguments) {
   for (const auto& [older, newer] :
        {std::pair{"use_fp8_rowwise", "fp8_pc_pt"}, {"use_fp8", "fp8"}}) {
     if (arguments.flag(older)) {
+      for (const char* const other : {"use_weight_only", "weight_only_precision"}) {
+        if (arguments.has(other)) {
+          return invalid_argument("[options] --{} contradicts --{}.", other, older);
+        }
+      }
       return arguments.has("qformat") && format != newer
                  ? invalid_argument("[options] --qformat {} contradicts --{}.", given, older)
                  : Result<std::string>(newer);
@@ -49,6 +54,14 @@ Result<convert::ConvertOptions> weight_arguments(const Arguments& arguments) {
   }
   options.qformat = *format;
   options.dtype = arguments.text("dtype");
+  for (const char* const integer_only : {"per_channel", "group_size"}) {
+    if (options.qformat.starts_with("fp8") && arguments.has(integer_only)) {
+      return invalid_argument(
+          "[options] --{} has no effect on {}: fp8 has a scale of each tensor, fp8_pc_pt one of "
+          "each row.",
+          integer_only, options.qformat);
+    }
+  }
   options.group_size = static_cast<int32_t>(arguments.integer("group_size"));
   if (arguments.flag("per_channel")) {
     if (arguments.has("group_size") && options.group_size != 0) {

@@ -251,6 +251,12 @@ class Planner {
       if (spec.kind == WeightKind::kLinear && !excluded(spec)) {
         weight.type.format = WeightFormat::kFloat8E4M3;
         weight.type.per_tensor = options_.qformat == "fp8";
+        if (is_fp8 && exact->per_tensor != weight.type.per_tensor && !kept_scales_) {
+          kept_scales_ = true;
+          source_.remarks.push_back(fmt::format(
+              "the folder's fp8 weights keep their scales, one of each {}, whatever --qformat says",
+              exact->per_tensor ? "tensor" : "row"));
+        }
         weight.exact = is_fp8;
         weight.type = is_fp8 ? *exact : weight.type;
       }
@@ -377,6 +383,7 @@ class Planner {
   Source& source_;
   const ConvertOptions& options_;
   ConvertPlan plan_;
+  bool kept_scales_ = false;  // that a remark tells of
 };
 
 // Whether the minima that a join implies fit float16: only parts that have none of their own need

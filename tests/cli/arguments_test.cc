@@ -373,6 +373,10 @@ TEST(Compatibility, TheOlderSpellingOfWeightOnlyMeansTheSame) {
   EXPECT_EQ(options({"--use_fp8"})->qformat, "fp8");
   EXPECT_EQ(options({"--use_fp8_rowwise"})->qformat, "fp8_pc_pt");
   EXPECT_FALSE(options({"--use_fp8", "--qformat", "fp8_pc_pt"}).ok());
+  EXPECT_FALSE(options({"--use_fp8", "--use_weight_only"}).ok());
+  EXPECT_FALSE(options({"--use_fp8_rowwise", "--weight_only_precision", "int4"}).ok());
+  EXPECT_FALSE(options({"--qformat", "fp8", "--per_channel"}).ok());
+  EXPECT_FALSE(options({"--qformat", "fp8_pc_pt", "--group_size", "64"}).ok());
   EXPECT_EQ(options({"--use_weight_only", "--weight_only_precision", "int4"})->qformat, "int4_wo");
   EXPECT_EQ(options({"--qformat", "int4_wo"})->group_size, 128);
   EXPECT_EQ(options({"--qformat", "int4_wo", "--per_channel"})->group_size, 0);

@@ -45,7 +45,9 @@ constexpr Option kRows[] = {
     {.name = "repeats",
      .type = OptionType::kInteger,
      .value = "N",
-     .help = "Measured runs of each step, after one to warm up; the fastest time counts.",
+     .help = "Measured runs of each step, after one to warm up: the fastest and the median step, "
+             "and the "
+             "median of each call.",
      .default_text = "10",
      .least = 1},
     {.name = "per_layer", .help = "A row for each kernel call instead of one for all layers."},
