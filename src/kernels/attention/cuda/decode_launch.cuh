@@ -70,14 +70,18 @@ cudaError_t launch_decode(const DecodeLaunch& l) {
                               l.rope != nullptr ? *l.rope : RopeAppendParams{});
 }
 
-// Tiles on their way to a warp: about 24 KB where that fits, as on architectures 80 and 90.
+// Tiles on their way to a warp: about 24 KB where that fits, as on architectures 80 and 90. Few
+// rows are soon read, and linears follow that need first-level cache for their own loads: they get
+// less.
 template <DType kKv, int kHead, bool kExact>
 cudaError_t launch_decode(const DecodeLaunch& l) {
   constexpr int kTileBytes = DecodeTileShape<kKv, kHead>::kTileBytes;
   constexpr int kFew = kTileBytes <= 4096 ? 3 : kTileBytes <= 8192 ? 2 : 1;
   constexpr int kMany = kTileBytes <= 4096 ? 5 : 3;
+  const int rows = l.params.num_sequences * l.params.kv.num_kv_heads * l.split.group_tiles;
   if constexpr (kExact) {
-    if (static_cast<int>(sizeof(DecodeShared<kKv, kHead, kMany>)) <= l.device.block_shared_bytes) {
+    if (rows > l.device.multiprocessors &&
+        static_cast<int>(sizeof(DecodeShared<kKv, kHead, kMany>)) <= l.device.block_shared_bytes) {
       return l.rope != nullptr ? launch_decode<kKv, kHead, kExact, true, kMany>(l)
                                : launch_decode<kKv, kHead, kExact, false, kMany>(l);
     }

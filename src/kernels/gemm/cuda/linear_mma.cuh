@@ -371,9 +371,9 @@ __global__ void __launch_bounds__(kMmaThreads)
   finish_block<Element, kTiles, kTokenTiles, kNorm>(args, block, first_token, first_tile);
 }
 
-// Percent of a multiprocessor's shared memory (132 of 228 KB) for blocks of these kernels: the rest
-// is first-level cache, through which the loads in flight come. Left to the driver, a kernel keeps
-// the split of the one before it, and decode attention takes nearly all.
+// Percent of a multiprocessor's shared memory for blocks of these kernels (164 of 228 KB, as sizes
+// are rounded up): the rest is first-level cache, through which the loads in flight come. Left to
+// the driver, a kernel keeps the split of the one before it, and decode attention takes most.
 inline constexpr int kSharedPercent = 58;
 
 inline MmaArgs mma_args(const LinearParams& params) {
