@@ -137,7 +137,7 @@ class Planner {
     std::vector<std::string> extra;
     bool calibrated = false;
     for (const std::string& name : source_.names()) {
-      const bool scale = !source_.gguf && is_fp8_scale(name);
+      const bool scale = source_.is_fp8_scale(name);
       calibrated = calibrated || (scale && !name.ends_with(".weight_scale"));
       if (!expected.contains(name) && !models::ignorable_tensor(name) && !scale) {
         extra.push_back(name);

@@ -269,11 +269,18 @@ Result<SourceTensor> Source::fp8_tensor(const std::string& name, int64_t rows, i
   return tensor;
 }
 
-bool is_fp8_scale(std::string_view name) {
-  return name.ends_with(".weight_scale") || name.ends_with(".weight_scale_inv") ||
-         name.ends_with(".input_scale") || name.ends_with(".output_scale") ||
-         name.ends_with(".k_scale") || name.ends_with(".v_scale") ||
-         name.ends_with(".input_scale_ub");
+bool Source::is_fp8_scale(std::string_view name) const {
+  constexpr std::string_view kScale = "_scale";
+  if (gguf) {
+    return false;
+  }
+  if (name.ends_with(".weight_scale")) {
+    const TensorView* weight = safetensors.find(name.substr(0, name.size() - kScale.size()));
+    return weight != nullptr && weight->dtype == DType::kFloat8E4M3;
+  }
+  return name.ends_with(".weight_scale_inv") || name.ends_with(".input_scale") ||
+         name.ends_with(".output_scale") || name.ends_with(".k_scale") ||
+         name.ends_with(".v_scale") || name.ends_with(".input_scale_ub");
 }
 
 void Source::release(const std::string& name) const {

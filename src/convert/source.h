@@ -60,15 +60,14 @@ struct Source {
   // Of the expected shape: [rows, cols], or [rows] if cols is 0. kNotFound, kCorrupt (shape),
   // kUnsupported (dtype). An F8_E4M3 tensor comes with the scales of "X.weight_scale".
   Result<SourceTensor> tensor(const std::string& name, int64_t rows, int64_t cols) const;
+  // Whether a tensor goes with fp8 matrices and is no weight: "X.weight_scale" of an F8_E4M3 one,
+  // and calibrated scales of activations and caches, which nothing here uses.
+  bool is_fp8_scale(std::string_view name) const;
   void release(const std::string& name) const;
 
  private:
   Result<SourceTensor> fp8_tensor(const std::string& name, int64_t rows, int64_t cols) const;
 };
-
-// What goes with fp8 matrices and is no weight: "X.weight_scale", and calibrated scales of
-// activations and caches, which nothing here uses.
-bool is_fp8_scale(std::string_view name);
 
 // A folder, a .gguf file, or a folder with one .gguf file and no config.json.
 Result<Source> open_source(const std::string& model_dir);

@@ -142,6 +142,11 @@ TEST(ConvertFp8, BadFoldersAreRefusedByName) {
        "_scale holds -1, expected finite scales"},
       {[&](Fp8Folder& f) { f.specs[f.find(up + "_scale")].dtype = DType::kInt32; },
        "_scale has dtype I32, expected F32, F16 or BF16"},
+      // A scale beside a weight that is not fp8 would change its values.
+      {[](Fp8Folder& f) {
+         f.add("model.norm.weight_scale", DType::kFloat32, {1}, std::string(4, '\0'));
+       },
+       "model.norm.weight_scale"},
   };
   for (const Case& one : cases) {
     for (const char* qformat : {"none", "fp8"}) {
